@@ -102,8 +102,8 @@ class LocalConversations:
             if start is not None:
                 if after and not self._belongs_to(after, subject):
                     break
-                own = (row for row in listed[start:] if self._belongs_to(row.id, subject))
-                found = [*islice(own, limit + 1)]
+                user_rows = (row for row in listed[start:] if self._belongs_to(row.id, subject))
+                found = [*islice(user_rows, limit + 1)]
                 if len(found) > limit or has_all:
                     return found[:limit], len(found) > limit
             elif has_all:
@@ -125,9 +125,9 @@ class LocalConversations:
         fetched = limit + 1
         while True:
             hits = self.index.search(words, limit=fetched)
-            own = [hit for hit in hits if self._belongs_to(hit.id, subject)]
-            if len(own) > limit or len(hits) < fetched:
-                return own[:limit], len(own) > limit
+            user_hits = [hit for hit in hits if self._belongs_to(hit.id, subject)]
+            if len(user_hits) > limit or len(hits) < fetched:
+                return user_hits[:limit], len(user_hits) > limit
             fetched *= 4  # some hits are in conversations of other callers
 
     async def search_meaning(
@@ -155,11 +155,11 @@ class LocalConversations:
             # enough; otherwise, get as many as the index can find.
             for fetched in (4 * limit, MAX_NEIGHBORS):
                 hits = await meanings.search(query, limit=fetched, update=False)
-                own = await asyncio.to_thread(self._filter_hits, hits, subject, limit + 1)
-                if len(own) > limit or len(own) == len(hits):
+                user_hits = await asyncio.to_thread(self._filter_hits, hits, subject, limit + 1)
+                if len(user_hits) > limit or len(user_hits) == len(hits):
                     break
-        found = await asyncio.to_thread(self._produce_search_hits, own[:limit])
-        return found, len(own) > limit, is_whole
+        found = await asyncio.to_thread(self._produce_search_hits, user_hits[:limit])
+        return found, len(user_hits) > limit, is_whole
 
     @in_thread
     def read(self, identity: str, *, subject: str = "") -> History:
@@ -290,8 +290,8 @@ class LocalConversations:
     def _filter_hits(
         self, hits: Iterable[MeaningHit], subject: str, limit: int
     ) -> list[MeaningHit]:
-        own = (hit for hit in hits if self._belongs_to(hit.document, subject))
-        return [*islice(own, limit)]
+        user_hits = (hit for hit in hits if self._belongs_to(hit.document, subject))
+        return [*islice(user_hits, limit)]
 
     def _produce_search_hits(self, hits: Iterable[MeaningHit]) -> list[SearchHit]:
         return [

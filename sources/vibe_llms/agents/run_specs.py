@@ -83,13 +83,13 @@ class RunSpec:
         return attrs.evolve(limits, **cast("Any", dict(self.limits)))
 
 
-def read_run_spec(plain: object) -> RunSpec:
+def read_run_spec(data: object) -> RunSpec:
     """Read a specification from plain data.
 
     Raises:
         ConfigurationError: The data is invalid; names all faults.
     """
-    return read_table(RunSpec, plain, "run")
+    return read_table(RunSpec, data, "run")
 
 
 @frozen(kw_only=True)

@@ -164,8 +164,8 @@ class Collector(Generic[T]):
 
     async def _deliver(self, chunk: Chunk, due: DueInput, item: BatchItem[Any]) -> BatchItem[T]:
         seconds = max(time.time() - chunk.at, 0.0)
-        whole = attrs.evolve(item, index=due.index, id=due.id, seconds=seconds)
-        return await self._run.deliver(due, whole)
+        complete_item = attrs.evolve(item, index=due.index, id=due.id, seconds=seconds)
+        return await self._run.deliver(due, complete_item)
 
     def _report_chunk(
         self, course: ChunkCourse, chunk: Chunk, state: BatchState | None = None

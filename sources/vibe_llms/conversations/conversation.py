@@ -254,11 +254,13 @@ class Conversation:
         """Remove canisters that were added but not stored."""
         removed_ids = {id(canister) for canister in canisters}
         with self._save_lock:
-            own = self._own_canisters()
+            own_canisters = self._own_canisters()
             start = 0 if self._stored is None else self._stored.canisters
-            remaining = [canister for canister in own[start:] if id(canister) not in removed_ids]
+            remaining = [
+                canister for canister in own_canisters[start:] if id(canister) not in removed_ids
+            ]
             # A new list, as forks may still share the old one.
-            self._canisters = [*own[:start], *remaining]
+            self._canisters = [*own_canisters[:start], *remaining]
 
     def _access_stored(self, store: ConversationStore) -> _StoredState:
         if self._stored is not None and self._stored.store == store:

@@ -208,9 +208,13 @@ def _match_words(
 
 def _describe_words(response: str, spots: Sequence[Spot]) -> str:
     last = spots[-1]
-    others = ", ".join(repr(spot.word) for spot in spots[:-1])
+    other_words = ", ".join(repr(spot.word) for spot in spots[:-1])
     place = f"{last.word!r} is in {quote(response, last.start, last.end)}"
-    return f"{place}; so {'is' if len(spots) == 2 else 'are'} {others}." if others else f"{place}."
+    return (
+        f"{place}; so {'is' if len(spots) == 2 else 'are'} {other_words}."
+        if other_words
+        else f"{place}."
+    )
 
 
 def _choose(found: Sequence[Category]) -> Category:
@@ -218,8 +222,8 @@ def _choose(found: Sequence[Category]) -> Category:
     first = found[0]
     if len(found) == 1:
         return first
-    others = ", ".join(repr(each.name) for each in found[1:])
-    evidence = f"{first.evidence} Weaker matches by the same kind of rule: {others}."
+    other_names = ", ".join(repr(each.name) for each in found[1:])
+    evidence = f"{first.evidence} Weaker matches by the same kind of rule: {other_names}."
     return Category(first.name, first.confidence, evidence)
 
 

@@ -134,15 +134,15 @@ async def replay_flow_run(
         ConfigurationError: The task has mistakes.
     """
     record = read_record(store, identity)
-    own = _Version.read(record.reading, record)
+    recorded_version = _Version.read(record.reading, record)
     other = None if task is None else _Version.read(task, record)
     default_bound = AdapterConfig().max_iterations
     bound = record.settings.get("max_iterations", default_bound)
     replay = FlowReplay(
         record.flow,
         bound if isinstance(bound, int) else default_bound,
-        lambda name: "" if other is None else own.compare(other, name),
-        "" if other is None else own.compare_goal(other),
+        lambda name: "" if other is None else recorded_version.compare(other, name),
+        "" if other is None else recorded_version.compare_goal(other),
     )
     steps: list[ReplayStep] = []
     for logged in record.log:
@@ -259,8 +259,8 @@ class FlowReplay:
         edges = self.state.flow.edges
         if any(each >= len(edges) or edges[each].source != event.node for each in event.edges):
             return "it took edges that do not leave it"
-        others = [number for number in self.state.branches if number != event.branch]
-        match decide(self.state, others, self._bound):
+        other_branches = [number for number in self.state.branches if number != event.branch]
+        match decide(self.state, other_branches, self._bound):
             case Pass(passed) if passed.edges != event.edges:
                 return "the flow would take other edges"
             case VisitNode() | Pass():

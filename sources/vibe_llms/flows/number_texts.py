@@ -27,9 +27,9 @@ def describe_seconds(seconds: float | None) -> str:
         return ""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]
+    parts = [(hours, "h"), (minutes, "min"), (0 if hours else remaining_seconds, "s")]
     return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 

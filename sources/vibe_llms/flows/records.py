@@ -182,10 +182,10 @@ def transfer_visits(
     """
     transferred = []
     for event in before:
-        own, others = _index_edges(flow, event.node), _index_edges(other, event.node)
-        if own.keys() != others.keys():
+        own_edges, other_edges = _index_edges(flow, event.node), _index_edges(other, event.node)
+        if own_edges.keys() != other_edges.keys():
             raise _refuse_fork(node, f"{event.node} has changed, or leads to other nodes")
-        places = {index: others[key] for key, index in own.items()}
+        places = {index: other_edges[key] for key, index in own_edges.items()}
         edges = tuple(places[index] for index in event.edges)
         transferred.append(attrs.evolve(event, edges=edges))
     try:
@@ -233,8 +233,8 @@ def replay_flow(flow: Flow, events: Iterable[FlowEvent], *, max_iterations: int)
 
 def _check_step(state: FlowState, event: NodeFinishedEvent, max_iterations: int) -> None:
     branch = state.branches.get(event.branch)
-    others = state.branches.keys() - {event.branch}
-    expected = decide(state, others, max_iterations) if branch else None
+    other_branches = state.branches.keys() - {event.branch}
+    expected = decide(state, other_branches, max_iterations) if branch else None
     outgoing = {edge.index for edge in state.flow.edges if edge.source == event.node}
     fits = (
         branch is not None

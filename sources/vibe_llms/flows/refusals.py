@@ -56,11 +56,11 @@ def find_refusals(
         is_over = retirement.is_over(today)
         rule = TaskRule.MODEL_RETIRED if is_over else TaskRule.MODEL_RETIRES
         yield _find((_LLM, "model"), rule, retirement.describe(today))
-    own = check.task.resource_llm.controls
+    task_controls = check.task.resource_llm.controls
     # The controls of some models are unknown before a request.
-    values = {**configured, **own} if attributes.controls else {}
+    values = {**configured, **task_controls} if attributes.controls else {}
     for name, value in values.items():
-        path: KeyPath = (_LLM, name if name in own else "model")
+        path: KeyPath = (_LLM, name if name in task_controls else "model")
         try:
             check_controls({name: value}, attributes.controls)
         except ControlError as error:

@@ -37,15 +37,15 @@ class GoalVerdict:
     evidence: str = ""
 
     @classmethod
-    def read(cls, plain: Mapping[str, JsonValue]) -> GoalVerdict:
+    def read(cls, data: Mapping[str, JsonValue]) -> GoalVerdict:
         """Make a verdict from its record in the log of a run."""
-        confidence = plain.get("confidence")
+        confidence = data.get("confidence")
         return cls(
-            description=str(plain.get("description", "")),
-            evaluation_type=str(plain.get("evaluation_type", "")),
-            is_met=plain.get("is_met") is True,
+            description=str(data.get("description", "")),
+            evaluation_type=str(data.get("evaluation_type", "")),
+            is_met=data.get("is_met") is True,
             confidence=confidence if isinstance(confidence, (int, float)) else 1.0,
-            evidence=str(plain.get("evidence", "")),
+            evidence=str(data.get("evidence", "")),
         )
 
     def __getitem__(self, name: str) -> JsonValue:

@@ -167,8 +167,8 @@ def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:
     return parts
 
 
-def _suggest(name: str, others: Collection[str]) -> str:
-    near = find_nearest(name, others) if len(others) <= _MAX_COMPARED else None
+def _suggest(name: str, other_names: Collection[str]) -> str:
+    near = find_nearest(name, other_names) if len(other_names) <= _MAX_COMPARED else None
     return f"; did you mean {near!r}?" if near else "."
 
 

@@ -42,7 +42,7 @@ def _name_key(configuration: Configuration, provider: str, variable: str) -> Con
     def name(entry: PluginEntry) -> PluginEntry:
         if (entry.table, entry.name) != ("providers", provider):
             return entry
-        others = {key: entry.settings[key] for key in entry.settings if key not in _KEYS}
-        return entry._replace(settings={**others, "api_key_variable": variable})
+        other_settings = {key: entry.settings[key] for key in entry.settings if key not in _KEYS}
+        return entry._replace(settings={**other_settings, "api_key_variable": variable})
 
     return configuration._replace(plugins=tuple(map(name, configuration.plugins)))

@@ -20,12 +20,12 @@ class Factual:
     """The names of the facts, those of the bases first."""
 
     def __init_subclass__(cls) -> None:
-        own = [
+        own_facts = [
             name
             for name, annotation in inspect.get_annotations(cls).items()
             if not str(annotation).startswith("ClassVar")
         ]
-        cls.FACTS = tuple(dict.fromkeys((*cls.FACTS, *own)))
+        cls.FACTS = tuple(dict.fromkeys((*cls.FACTS, *own_facts)))
 
     def __init__(self, **facts: Any) -> None:
         # A misspelt fact would be lost silently.

@@ -202,10 +202,10 @@ def _portal_closed() -> ConverseError:
 
 
 async def _cancel_other_tasks() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
+    other_tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in other_tasks:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.gather(*other_tasks, return_exceptions=True)
 
 
 _lock = threading.Lock()

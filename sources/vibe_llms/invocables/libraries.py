@@ -228,29 +228,29 @@ def match_address(template: str, uri: str) -> dict[str, str] | None:
     if not uri.startswith(first):
         return None
     values: dict[str, str] = {}
-    rest = uri[len(first) :]
+    remaining_uri = uri[len(first) :]
     # Not by a regular expression: one made from an untrusted template could backtrack endlessly.
     for number in range(0, len(parts), 2):
         placeholder, literal = parts[number], parts[number + 1]
         is_named = bool(_NAMED_PLACEHOLDER.fullmatch(placeholder))
         is_last = number == len(parts) - 2
-        end = _find_end(rest, literal, is_last=is_last, minimum=int(is_named))
+        end = _find_end(remaining_uri, literal, is_last=is_last, minimum=int(is_named))
         if end is None:
             return None
-        value, rest = rest[:end], rest[end + len(literal) :]
+        value, remaining_uri = remaining_uri[:end], remaining_uri[end + len(literal) :]
         if is_named and not placeholder.startswith("+") and set(value) & set("/?#"):
             return None
         if is_named:
             values[placeholder.lstrip("+")] = unquote(value)
-    return values if not rest else None
+    return values if not remaining_uri else None
 
 
-def _find_end(rest: str, literal: str, *, is_last: bool, minimum: int) -> int | None:
+def _find_end(remaining_uri: str, literal: str, *, is_last: bool, minimum: int) -> int | None:
     """Return the length of a placeholder's value; ``None`` if the rest does not match."""
     if is_last:
-        end = len(rest) - len(literal)
-        return end if end >= minimum and rest.endswith(literal) else None
-    end = rest.find(literal, minimum)
+        end = len(remaining_uri) - len(literal)
+        return end if end >= minimum and remaining_uri.endswith(literal) else None
+    end = remaining_uri.find(literal, minimum)
     return None if end < 0 else end
 
 

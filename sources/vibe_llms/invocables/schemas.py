@@ -181,7 +181,7 @@ def _bind(
     """Bind each parameter to its argument, converted to the annotated type. Raises Misfit."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
-    rest = dict(arguments)
+    unbound_arguments = dict(arguments)
     others: Parameter | None = None
     for parameter in parameters:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -189,12 +189,12 @@ def _bind(
             continue
         value = _choose_value(parameter, converts.get(parameter.name), arguments, context)
         if not parameter.is_context:
-            rest.pop(parameter.name, None)
+            unbound_arguments.pop(parameter.name, None)
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             positional.append(value)
         else:
             named[parameter.name] = value
-    for name, value in rest.items():
+    for name, value in unbound_arguments.items():
         # This also refuses the name of the context parameter, which a model must not set.
         if others is None or name in named:
             raise Misfit("is not known", f".{name}")

@@ -257,14 +257,18 @@ class Builder:
         id_ = statement.id if statement.id is not None else f"subGraph{self._subgraph_count}"
         # Mermaid counts all subgraphs, including those with ids of their own.
         self._subgraph_count += 1
-        own = [each for each in dict.fromkeys(members) if strip_space(each) and each != id_]
+        direct_members = [
+            each for each in dict.fromkeys(members) if strip_space(each) and each != id_
+        ]
         # A node is in one subgraph only: the first that ends.
-        own = [each for each in own if each not in self._subgraph_members]
-        self._subgraph_members.update(own)
+        direct_members = [each for each in direct_members if each not in self._subgraph_members]
+        self._subgraph_members.update(direct_members)
         if subgraph := self._subgraphs_by_id.get(id_):
-            subgraph.members += own
+            subgraph.members += direct_members
         else:
-            draft = self._subgraphs_by_id[id_] = SubgraphDraft(id_, statement, own, direction)
+            draft = self._subgraphs_by_id[id_] = SubgraphDraft(
+                id_, statement, direct_members, direction
+            )
             self.subgraphs.append(draft)
         return id_
 

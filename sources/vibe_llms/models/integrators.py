@@ -135,8 +135,8 @@ class ModelsIntegrator:
 
     def knows(self, model: str) -> bool:
         """Return whether a record or a family of the provider's own data matches the name."""
-        own = (AttributeLayer.FAMILY, AttributeLayer.MODEL)
-        return any(rule.provenance.layer in own for rule in self.find_rules(model))
+        model_layers = (AttributeLayer.FAMILY, AttributeLayer.MODEL)
+        return any(rule.provenance.layer in model_layers for rule in self.find_rules(model))
 
     @cached_property
     def _rules_by_name(self) -> dict[str, list[int]]:

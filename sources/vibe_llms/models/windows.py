@@ -89,17 +89,17 @@ def measure_canisters(request: Request, attributes: ModelAttributes) -> tuple[li
 
 def surely_fits(request: Request, attributes: ModelAttributes, room: int) -> bool:
     """Return whether the request fits even if each byte of its texts is a token."""
-    left = room - estimate_overhead(request, attributes).tokens
+    remaining_tokens = room - estimate_overhead(request, attributes).tokens
     for canister in request.canisters:
-        left -= MESSAGE_OVERHEAD.tokens
+        remaining_tokens -= MESSAGE_OVERHEAD.tokens
         if isinstance(canister, InvocationCanister):
-            left -= len(canister.name.encode("utf-8", "replace"))
-            left -= len(canister.arguments.encode("utf-8", "replace"))
+            remaining_tokens -= len(canister.name.encode("utf-8", "replace"))
+            remaining_tokens -= len(canister.arguments.encode("utf-8", "replace"))
         for content in canister.content:
             if not isinstance(content, TextualContent):
                 return False
-            left -= len(content.text.encode("utf-8", "replace"))
-        if left < 0:
+            remaining_tokens -= len(content.text.encode("utf-8", "replace"))
+        if remaining_tokens < 0:
             return False
     return True
 

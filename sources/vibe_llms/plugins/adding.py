@@ -98,14 +98,14 @@ def find_user_entries(name: str, configuration: Configuration) -> tuple[PluginEn
     Raises:
         UnknownNameError: The user's file has no such plugin.
     """
-    own = [entry for entry in configuration.plugins if entry.source.layer is Layer.USER]
-    if entries := tuple(entry for entry in own if entry.name == name):
+    user_entries = [entry for entry in configuration.plugins if entry.source.layer is Layer.USER]
+    if entries := tuple(entry for entry in user_entries if entry.name == name):
         return entries
     is_shipped = any(entry.name == name for entry in configuration.plugins)
     raise UnknownNameError(
         kind="plugin",
         name=name,
-        known=tuple(sorted({entry.name for entry in own})),
+        known=tuple(sorted({entry.name for entry in user_entries})),
         detail=f"The plugin {name!r} is not in your configuration file." if is_shipped else "",
         remedy=f"To disable it: vibe config set plugins.disabled '[\"{name}\"]'"
         if is_shipped
@@ -262,11 +262,11 @@ def _write(
 
 def _name_entries(module: str, hooks: dict[str, list[str]]) -> list[tuple[str, str, str]]:
     """Return table, name and module of each table that a module needs."""
-    own = module.removeprefix("vibe_").replace("_", "-")
+    short_name = module.removeprefix("vibe_").replace("_", "-")
     entries = []
     for table in ("providers", "ensembles"):
         for name in hooks.get(f"survey_{table}", ()):
-            entries.append((table, own if name == "*" else name, module))
+            entries.append((table, short_name if name == "*" else name, module))
     if not entries or not ALWAYS_IN_USE.isdisjoint(hooks):
-        entries.append(("plugins", own, module))
+        entries.append(("plugins", short_name, module))
     return entries

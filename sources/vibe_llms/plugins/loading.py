@@ -220,8 +220,8 @@ class PluginHost:
     def _call_hook(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
         plugin = self._manager.get_plugin(entry.module)
         # pluggy cannot call a single plugin; the others are excluded, so that a failure has a name.
-        others = [other for other in self._manager.get_plugins() if other is not plugin]
-        caller = self._manager.subset_hook_caller(hook, others)
+        other_plugins = [other for other in self._manager.get_plugins() if other is not plugin]
+        caller = self._manager.subset_hook_caller(hook, other_plugins)
         if not caller.get_hookimpls():
             return ()
         try:

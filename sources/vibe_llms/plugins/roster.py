@@ -212,9 +212,9 @@ class PluginRoster:
 
         host = self.load(entry)
         found = host.call(entry, ModelAttributesSpecification)
-        own = tuple(item.directory for item in found if item.provider == entry.name)
-        if own or access_data("providers", entry.name).is_dir():
-            return own
+        directories = tuple(item.directory for item in found if item.provider == entry.name)
+        if directories or access_data("providers", entry.name).is_dir():
+            return directories
         return tuple(item.directory for item in found if item.provider == ANY_NAME)
 
     def check(self, entry: PluginEntry) -> None:

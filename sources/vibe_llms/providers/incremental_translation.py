@@ -214,10 +214,10 @@ class IncrementalMessages:
         )
         # The new beginning replaces the previous beginning, unless only one of the two ends within
         # a run.
-        others = [each for each in self._cached if each is not previous]
+        other_beginnings = [each for each in self._cached if each is not previous]
         if previous is not None and keeps_previous:
-            others.insert(0, previous)
-        self._cached = (translated, *others[: MAX_CACHED - 1])
+            other_beginnings.insert(0, previous)
+        self._cached = (translated, *other_beginnings[: MAX_CACHED - 1])
         MEMORY_BUDGET.set_size(self, sum(each.size for each in self._cached))
 
     def clear(self) -> None:

@@ -92,14 +92,14 @@ def _lower_call(call: InvocationCanister) -> InvocationCanister:
 
 
 def _lower(invocable: InvocableDescription, path: str) -> InvocableDescription:
-    form, native = split_format(invocable.native, path)
+    text_format, native = split_format(invocable.native, path)
     sentences = [
         f"Call it as a function: put the whole text into the argument {FIELD!r}, "
         "even where the description asks for no JSON."
     ]
-    if form is not None and form["type"] == "grammar":
-        syntax = _SYNTAXES.get(str(form["syntax"]), f"{form['syntax']} grammar")
-        sentences.append(f"The text must match this {syntax}:\n\n{form['definition']}")
+    if text_format is not None and text_format["type"] == "grammar":
+        syntax = _SYNTAXES.get(str(text_format["syntax"]), f"{text_format['syntax']} grammar")
+        sentences.append(f"The text must match this {syntax}:\n\n{text_format['definition']}")
     if original := invocable.description.rstrip():
         sentences.insert(0, original)
     description = "\n\n".join(sentences)
@@ -145,8 +145,8 @@ class CustomCalls:
         if rest := text.finish():
             last_deltas.append(ContentDeltaEvent(event.index, rest, "arguments"))
         if isinstance(event.item, InvocationCanister):
-            whole = text.text if text.is_begun else unwrap(event.item.arguments)
-            item = attrs.evolve(event.item, form="text", arguments=whole)
+            complete_text = text.text if text.is_begun else unwrap(event.item.arguments)
+            item = attrs.evolve(event.item, form="text", arguments=complete_text)
             event = attrs.evolve(event, item=item)
         return (*last_deltas, event)
 

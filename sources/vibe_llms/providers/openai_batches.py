@@ -157,8 +157,8 @@ class FileBatches:
 
     async def _upload(self, chunk: str, data: bytes) -> str:
         file = FormFile(data, f"{chunk}.jsonl", "application/jsonl")
-        form = encode_form((("purpose", "batch"), ("file", file)))
-        answer: Any = await self._client.request_json("POST", "/files", encoded=form)
+        encoded_form = encode_form((("purpose", "batch"), ("file", file)))
+        answer: Any = await self._client.request_json("POST", "/files", encoded=encoded_form)
         identity = answer.get("id") if isinstance(answer, Mapping) else None
         if not isinstance(identity, str):
             raise _refuse_answer()

@@ -339,10 +339,10 @@ class RemoteClient:
         if sources != self._scrubbed_sources:
             self._scrubbed_sources, secrets = sources, self.list_secrets()
             public = [text for name, text in settings.headers.items() if not is_secret_name(name)]
-            own = [each for each in secrets if each not in public]
+            private_secrets = [each for each in secrets if each not in public]
             self._scrubbers = {
                 "error": Scrubber(secrets, shapes=False),
-                "answer": Scrubber(own, shapes=False, min_length=MIN_SECRET_CHARACTERS),
+                "answer": Scrubber(private_secrets, shapes=False, min_length=MIN_SECRET_CHARACTERS),
             }
         if is_error:
             return self._scrubbers["error"]

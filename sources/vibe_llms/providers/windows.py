@@ -61,8 +61,8 @@ def cut_request(request: Request, model: WindowedModel) -> Request:
     room, _ = measure_room(attributes, model.complete_controls(request))
     if room is None or surely_fits(request, attributes, room):
         return request
-    sizes, rest = measure_canisters(request, attributes)
-    cut = cut_oldest(request.canisters, sizes, room - rest)
+    sizes, overhead = measure_canisters(request, attributes)
+    cut = cut_oldest(request.canisters, sizes, room - overhead)
     if not cut.omitted:
         return request
     if request.strict:
@@ -119,9 +119,9 @@ class WindowFitter:
 
     def _learn_room(self, error: ContextOverflowError) -> None:
         """Set the room for input by an error, in estimated tokens."""
-        sizes, rest = self._measures
+        sizes, overhead = self._measures
         omitted = set(self._omitted)
-        sent = rest + sum(size for index, size in enumerate(sizes) if index not in omitted)
+        sent = overhead + sum(size for index, size in enumerate(sizes) if index not in omitted)
         # Our estimate was too low, and not every vendor says by how much: try a quarter less.
         room = sent * 3 // 4
         if error.tokens and error.limit and error.tokens > error.limit:
@@ -135,8 +135,8 @@ class WindowFitter:
     def _cut(self) -> Cut:
         if self._room is None or not self._needs_cut:
             return Cut()
-        sizes, rest = self._measures
-        room = self._room - rest
+        sizes, overhead = self._measures
+        room = self._room - overhead
         cut = cut_oldest(self._request.canisters, sizes, room)
         if not cut.omitted or self._request.window != "summarize":
             return cut
@@ -169,13 +169,19 @@ class WindowFitter:
         kind = LossKind.COERCED if summarizes else LossKind.DROPPED
         if self._request.strict:
             refuse_losses(tuple(cut.survey_losses(kind, reason)))
-        kept = cut.keep(canisters)
+        kept_canisters = cut.keep(canisters)
         if summarizes:
             summary = await self._summarize(cut)
             document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
-            kept = (*kept[: cut.omitted[0]], document, *kept[cut.omitted[0] :])
+            kept_canisters = (
+                *kept_canisters[: cut.omitted[0]],
+                document,
+                *kept_canisters[cut.omitted[0] :],
+            )
             reason = _compose_reason(cut, room, summary)
-        return replace_canisters(self._request, kept), tuple(cut.survey_losses(kind, reason))
+        return replace_canisters(self._request, kept_canisters), tuple(
+            cut.survey_losses(kind, reason)
+        )
 
     async def _summarize(self, cut: Cut) -> Summary:
         omitted = [self._request.canisters[index] for index in cut.omitted]

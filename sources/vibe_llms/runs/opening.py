@@ -222,14 +222,14 @@ def _read_earlier(
     log: RunLog, store: ConversationStore | None, conversation: Conversation
 ) -> Sequence[LogEvent]:
     """Read the events of runs of the conversation, preceded by those of its parents' runs."""
-    own = read_unsettled(log)
+    own_events = read_unsettled(log)
     inherited = survey_inherited(store, conversation)
     if store is None or is_at_hand(store):
-        return [*inherited, *own]
-    is_killed = own and not isinstance(own[-1], STOPS)
+        return [*inherited, *own_events]
+    is_killed = own_events and not isinstance(own_events[-1], STOPS)
     if is_killed or not store.keeps_logs:
         # A run was killed, or may have been. From here on, the new run relies on what that run
         # stored, which may not have reached the disk: a power failure would remove it from below
         # later writes.
         store.secure(conversation.id)
-    return [*inherited, *own, *survey_doubtful(store, conversation)]
+    return [*inherited, *own_events, *survey_doubtful(store, conversation)]

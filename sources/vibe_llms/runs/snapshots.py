@@ -134,9 +134,9 @@ def _read_history(store: ConversationStore, identity: str) -> tuple[History, int
         link = history.metadata.parent
         if link is None or link.canisters is not None:
             return history, (link.canisters or 0) if link else 0
-        own = store.examine(identity).canisters
+        own_count = store.examine(identity).canisters
         if store.read(identity).position == history.position:
-            return history, len(history.canisters) - own
+            return history, len(history.canisters) - own_count
     raise StoreError(
         detail=f"{identity} keeps changing.", remedy="Try again when its writers have stopped."
     )

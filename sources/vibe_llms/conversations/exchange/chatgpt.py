@@ -167,10 +167,10 @@ class _Reader:
         text = "\n".join(each.text for each in contents if isinstance(each, TextualContent))
         # A result will name its tool, not its call.
         self.pending[recipient] = node
-        form = "json" if _is_object(text) else "text"
+        arguments_format = "json" if _is_object(text) else "text"
         # The service has executed it. If its owner was not the vendor, the engine would have to
         # execute the call.
-        self.draft.add_invocation(node, recipient, text, form, Owner.VENDOR)
+        self.draft.add_invocation(node, recipient, text, arguments_format, Owner.VENDOR)
 
     def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:
         contents = self._read_contents(node, kind, content)

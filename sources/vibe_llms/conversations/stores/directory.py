@@ -276,12 +276,16 @@ class DirectoryStore(StoreDefaults):
             inherited, error = self._read_inherited(identity)
             if error is not None and not tolerant:
                 raise error
-            own = self._read_part(identity, table)
-            if own.torn_findings and not tolerant:
-                own = self._repair(identity, own)
-        notices = [*own.torn_findings, *([own.loss] if own.loss else []), *_list_error(error)]
+            own_part = self._read_part(identity, table)
+            if own_part.torn_findings and not tolerant:
+                own_part = self._repair(identity, own_part)
+        notices = [
+            *own_part.torn_findings,
+            *([own_part.loss] if own_part.loss else []),
+            *_list_error(error),
+        ]
         canisters: list[AnyCanister] = []
-        for part in (*inherited, own.part):
+        for part in (*inherited, own_part.part):
             read, findings = parts.decode_part(part, tolerant=tolerant)
             canisters.extend(read)
             notices.extend(findings)
@@ -289,7 +293,7 @@ class DirectoryStore(StoreDefaults):
             identity=identity,
             metadata=self._interpret(identity, table),
             canisters=tuple(canisters),
-            position=own.position,
+            position=own_part.position,
             notices=tuple(notices),
         )
 
@@ -314,14 +318,14 @@ class DirectoryStore(StoreDefaults):
             loss=loss,
         )
 
-    def _repair(self, identity: str, own: _OwnPart) -> _OwnPart:
+    def _repair(self, identity: str, own_part: _OwnPart) -> _OwnPart:
         """Move an incomplete last line to another file, if the disk permits it.
 
         The lines that were read are valid in any case.
         """
         with suppress(OSError), self.guards.opened(identity) as log:
-            return attrs.evolve(own, torn_findings=log.notices or own.torn_findings)
-        return own
+            return attrs.evolve(own_part, torn_findings=log.notices or own_part.torn_findings)
+        return own_part
 
     @mapping_errors
     def read_metadata(self, identity: str) -> ConversationMetadata:

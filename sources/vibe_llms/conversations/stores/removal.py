@@ -158,7 +158,7 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _DeletedParent) -> 
         path = layout.messages(child)
         _complete_last_line(layout, disk, child)
         messages = f"{layout.deleting}/{child}{_NEW_MESSAGES}"
-        own = chain.read_whole_lines(path)
+        own_lines = chain.read_whole_lines(path)
         if len(parent.data) < inheritance.size:
             level = chain.Level(identity=child, table=table, link=link)
             problem = (
@@ -168,7 +168,7 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _DeletedParent) -> 
         # The fork point may be inside of an append: mark its last line as the end of the append, so
         # that the following lines do not count as missing.
         shared = end_lines(parent.data[: inheritance.size])
-        write_new_file(disk, messages, shared + own)
+        write_new_file(disk, messages, shared + own_lines)
         disk.touch(messages, os.stat(path).st_mtime_ns)  # no canister was appended
         known = read_tally(layout.tally(child))
         # Without a tally, none is written: lines may be lost already, and it would hide that.

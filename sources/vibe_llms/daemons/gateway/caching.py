@@ -165,7 +165,7 @@ def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
         digest = normalized.value.digest()
     except ConverseError:
         return None
-    others = sorted((name, value) for name, value in native.items() if name not in _DIGESTED)
+    other_fields = sorted((name, value) for name, value in native.items() if name not in _DIGESTED)
     headers = {
         name: text
         for name, text in choose_headers(face, call.http).items()
@@ -174,7 +174,14 @@ def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
     # The digest does not contain parts that were lost, so requests that differ in them look equal.
     body_hash = hashlib.sha256(request.body).hexdigest() if normalized.losses else ""
     strict = call.http.headers.get(STRICT_HEADER, "")
-    common = (face.name, request.streaming, others, body_hash, strict, sorted(headers.items()))
+    common = (
+        face.name,
+        request.streaming,
+        other_fields,
+        body_hash,
+        strict,
+        sorted(headers.items()),
+    )
     exact = _digest(digest, common)
     question = _read_question(normalized.value) if with_scope and not body_hash else ""
     if not question:

@@ -284,13 +284,13 @@ class UsageExtractor:
         if self._framer is not None:
             self._read_frames(self._framer.finish())
         elif self._pieces:
-            self.read(whole := b"".join(self._pieces))
+            self.read(data := b"".join(self._pieces))
             if self._watch is not None:
-                self._watch.feed_whole(whole)
+                self._watch.feed_whole(data)
             if self._found is None:  # it may be a stream with another content-type
                 framer = SseFramer(self._limits)
                 with contextlib.suppress(LimitError):
-                    self._read_frames([*framer.feed(whole), *framer.finish()])
+                    self._read_frames([*framer.feed(data), *framer.finish()])
         usage = _normalize(self._protocol, self._found)
         if usage is None or self.is_whole:
             return None if usage is None or _is_empty(usage) else usage

@@ -191,8 +191,8 @@ def read_entries(path: Path, start: int) -> tuple[list[Entry], int]:
     with path.open("rb") as file:
         file.seek(start)
         data = file.read()
-    whole = data[: data.rfind(b"\n") + 1]  # the last line may be incomplete
-    return list(_parse(path, start, whole)), start + len(whole)
+    complete_lines = data[: data.rfind(b"\n") + 1]  # the last line may be incomplete
+    return list(_parse(path, start, complete_lines)), start + len(complete_lines)
 
 
 def _parse(path: Path, start: int, data: bytes) -> Iterator[Entry]:

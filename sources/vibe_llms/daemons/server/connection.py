@@ -267,7 +267,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             scope = websocket.compose_scope(self._compose_scope(head, websocket.watch))
             self._upgrade = (websocket, scope, 0)
 
-    def _start_websocket(self, rest: bytes) -> None:
+    def _start_websocket(self, received_bytes: bytes) -> None:
         websocket, scope, status = self._upgrade
         if websocket is None:
             self._refuse(status)
@@ -275,8 +275,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._websocket = websocket
         websocket.task = self._begin_task(websocket.run(scope))
         self.service.tasks.add(websocket.task)
-        if rest:
-            websocket.feed(rest)
+        if received_bytes:
+            websocket.feed(received_bytes)
 
     def _compose_scope(self, head: Head, watch: Callable[..., None]) -> Scope:
         return compose_scope(head, self._peer, self.service.lifespan.state, watch)

@@ -242,11 +242,11 @@ class JsonReader:
             self._count_growth()
             return plain.end()
         if text[index] == '"':
-            whole, self._pieces = "".join(self._pieces), None
+            complete_text, self._pieces = "".join(self._pieces), None
             if self._is_key:
-                self._frames[-1].key, self._state = whole, self._read_colon
+                self._frames[-1].key, self._state = complete_text, self._read_colon
             else:
-                self._add_complete(whole)
+                self._add_complete(complete_text)
             return index + 1
         escape = _read_escape(text, index)
         if escape is None:

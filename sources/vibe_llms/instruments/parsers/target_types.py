@@ -66,7 +66,7 @@ class TargetType:
         inner = self.schema["properties"][WRAP] if self.is_wrapped else {}  # type: ignore[index,call-overload]
         return isinstance(inner, Mapping) and inner.get("type") == "array"
 
-    def make(self, plain: Any) -> Any:
+    def make(self, data: Any) -> Any:
         """Create the value of a model's answer.
 
         A valid value without its wrapper is accepted, too. Applying the schema may wait for another
@@ -76,7 +76,7 @@ class TargetType:
             InvalidAnswer: The answer is invalid.
         """
         misfits = []
-        for inner in self._unwrap(plain):
+        for inner in self._unwrap(data):
             whole = {WRAP: inner} if self.is_wrapped else inner
             try:
                 # The conversion to a type validates the data; plain data is not converted, so only
@@ -87,33 +87,33 @@ class TargetType:
             except Misfit as misfit:
                 misfits.append(misfit)
         # The conversion has stopped at its first fault; the schema reports all faults.
-        faults = self._validator.check(plain)
-        raise self._fail(misfits[0], plain, faults) from misfits[0]
+        faults = self._validator.check(data)
+        raise self._fail(misfits[0], data, faults) from misfits[0]
 
-    def make_valid(self, plain: Any) -> Any:
+    def make_valid(self, data: Any) -> Any:
         """Create the value of an answer that conforms to the schema. Raises InvalidAnswer."""
         try:
-            return self._convert_and_check(self._unwrap(plain)[0])
+            return self._convert_and_check(self._unwrap(data)[0])
         except Misfit as misfit:
-            raise self._fail(misfit, plain) from misfit
+            raise self._fail(misfit, data) from misfit
 
     def converts_in_process(self, weight: DataSize) -> bool:
         """Return whether data of this size is certainly converted without another process."""
         return self._validator.is_cheap(weight)
 
-    def is_valid(self, plain: Any) -> bool:
+    def is_valid(self, data: Any) -> bool:
         """Return whether an answer can be converted to a value."""
         try:
-            self.make(plain)
+            self.make(data)
         except InvalidAnswer:
             return False
         return True
 
-    def view_partial(self, plain: Any) -> Any:
+    def view_partial(self, data: Any) -> Any:
         """Return the partial value of a partial answer; ``ABSENT`` while there is none."""
-        if self.is_wrapped and isinstance(plain, dict):
-            plain = plain.get(WRAP, ABSENT)
-        return view(self.hint, plain)
+        if self.is_wrapped and isinstance(data, dict):
+            data = data.get(WRAP, ABSENT)
+        return view(self.hint, data)
 
     def _convert_and_check(self, inner: Any) -> Any:
         """Convert data that conforms to the schema. Raises Misfit."""
@@ -126,19 +126,19 @@ class TargetType:
         return value
 
     def _fail(
-        self, misfit: Misfit, plain: Any, faults: tuple[ArgumentFault, ...] = ()
+        self, misfit: Misfit, data: Any, faults: tuple[ArgumentFault, ...] = ()
     ) -> InvalidAnswer:
         if not faults:  # the schema cannot express the fault
             prefix = f".{WRAP}" if self.is_wrapped else ""
-            faults = tuple(_add_value(fault, plain) for fault in misfit.move(prefix).faults)
+            faults = tuple(_add_value(fault, data) for fault in misfit.move(prefix).faults)
         return InvalidAnswer(*map(_rename_root, faults))
 
-    def _unwrap(self, plain: Any) -> list[Any]:
+    def _unwrap(self, data: Any) -> list[Any]:
         """Return the data that may be the value, the likeliest first."""
-        if self.is_wrapped and isinstance(plain, dict) and plain.keys() == {WRAP}:
+        if self.is_wrapped and isinstance(data, dict) and data.keys() == {WRAP}:
             # It may also be a value without the wrapper, with a member of that name.
-            return [plain[WRAP], plain]
-        return [plain]
+            return [data[WRAP], data]
+        return [data]
 
 
 def derive_kind(
@@ -180,9 +180,9 @@ def derive_kind(
     )
 
 
-def _return_unchanged(plain: Any) -> Any:
+def _return_unchanged(data: Any) -> Any:
     """Convert the data of a JSON Schema, whose values are plain data."""
-    return plain
+    return data
 
 
 def _inline_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
@@ -291,12 +291,12 @@ def _rename_root(fault: ArgumentFault) -> ArgumentFault:
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
-def _add_value(fault: ArgumentFault, plain: Any) -> ArgumentFault:
+def _add_value(fault: ArgumentFault, data: Any) -> ArgumentFault:
     """Quote the value at the path of a fault in the fault, if the path exists."""
     for step in _STEP.finditer(fault.path.removeprefix("arguments")):
         key: Any = step[1] if step[2] is None else int(step[2])
         try:
-            plain = plain[key]
+            data = data[key]
         except (KeyError, IndexError, TypeError):
             return fault
-    return attrs.evolve(fault, rule=f"{fault.rule}; got {show_value(plain)}")
+    return attrs.evolve(fault, rule=f"{fault.rule}; got {show_value(data)}")

@@ -124,9 +124,9 @@ def find_variables(tree: nodes.Template) -> Variables:
     scope for each branch, which is followed by the names that all branches set. Both results may
     contain too many names, but all variables; so only names in both results are variables.
     """
-    whole = meta.find_undeclared_variables(tree)
+    undeclared_names = meta.find_undeclared_variables(tree)
     _Separator().visit(tree)
-    known = whole & meta.find_undeclared_variables(tree)
+    known = undeclared_names & meta.find_undeclared_variables(tree)
     required = known & meta.find_undeclared_variables(remove_guarded(tree))
     return Variables(frozenset(known), frozenset(required))
 

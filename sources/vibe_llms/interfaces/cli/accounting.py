@@ -88,9 +88,13 @@ def write_seconds(seconds: float | None) -> str:
         return _UNKNOWN
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds >= 0.1 or not seconds else f"{seconds * 1000:.0f} ms"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
+    return (
+        f"{hours}:{minutes:02}:{remaining_seconds:02} h"
+        if hours
+        else f"{minutes}:{remaining_seconds:02} min"
+    )
 
 
 def _write_number(number: int | None) -> str:

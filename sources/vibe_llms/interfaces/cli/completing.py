@@ -231,8 +231,8 @@ def survey_plugins(incomplete: str) -> Candidates:
     from vibe_llms.configuration.classes import Layer
 
     entries = load_configuration().plugins
-    own = {each.name: each.module for each in entries if each.source.layer is Layer.USER}
-    return _select(own, incomplete)
+    user_modules = {each.name: each.module for each in entries if each.source.layer is Layer.USER}
+    return _select(user_modules, incomplete)
 
 
 def survey_roles(incomplete: str) -> Candidates:

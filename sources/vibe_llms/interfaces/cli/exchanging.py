@@ -51,12 +51,14 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
     return find_format(forms, name) if name else choose_importer(forms, path)
 
 
-def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:
+def compose_document(
+    store: ConversationStore, identity: str, exporter: ExporterSpecification
+) -> str:
     """Export a stored conversation as a document in a format."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.exchange.formats import write_document
 
-    return write_document(form, Conversation.restore(store, identity), store.contents)
+    return write_document(exporter, Conversation.restore(store, identity), store.contents)
 
 
 def save_document(document: str, path: Path) -> None:

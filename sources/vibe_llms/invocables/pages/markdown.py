@@ -172,9 +172,9 @@ class _Writer:
         elif self._hidden:
             return
         elif self._code:
-            first, *others = text.split("\n")
+            first, *other_lines = text.split("\n")
             self._line.append(first)
-            for other in others:
+            for other in other_lines:
                 self._break(is_own=True)
                 self._line.append(other)
         else:

@@ -209,8 +209,8 @@ class StoreContract(HistoryPromises):
         require(counts == stored_counts, f"It counts {counts}, not {stored_counts}.", remedy)
         require(len(index.survey(limit=1)) == 1, "It lists more than the limit.", remedy)
         hits = {(hit.id, hit.index) for hit in index.search("FOX")}
-        own = (child, len(store.read(child).canisters) - 1)
-        require(hits == {("a", 0), own}, f"The search has {hits}.", remedy)
+        own_position = (child, len(store.read(child).canisters) - 1)
+        require(hits == {("a", 0), own_position}, f"The search has {hits}.", remedy)
 
     def test_what_is_a_part_of_another_is_listed_only_when_it_is_asked_for(
         self, tmp_path: Path

@@ -146,9 +146,9 @@ def _follow(root: object, reference: str) -> object:
 def _merge(schema: Mapping[str, object], members: list[object], root: object) -> object:
     properties: dict[str, object] = {}
     required: list[object] = []
-    own: dict[str, object] = {key: item for key, item in schema.items() if key != "allOf"}
-    merged = own
-    for member in [*members, own]:
+    own_keywords: dict[str, object] = {key: item for key, item in schema.items() if key != "allOf"}
+    merged = own_keywords
+    for member in [*members, own_keywords]:
         if isinstance(member, Mapping) and isinstance(member.get("$ref"), str):
             resolved = _follow(root, member["$ref"])
         else:

@@ -55,11 +55,13 @@ def _embed_openai(request: SimulatedRequest) -> dict[str, Any]:
     body = request.body
     check_model(str(body.get("model")))
     texts = _read_texts(body.get("input"), MAX_TEXTS)
-    form = body.get("encoding_format", "float")
-    require(form in ("float", "base64"), "Invalid encoding_format.", param="encoding_format")
+    encoding_format = body.get("encoding_format", "float")
+    require(
+        encoding_format in ("float", "base64"), "Invalid encoding_format.", param="encoding_format"
+    )
     width = _read_width(body.get("dimensions"))
     rows: list[Any] = [draw(text, width) for text in texts]
-    if form == "base64":
+    if encoding_format == "base64":
         rows = [base64.b64encode(struct.pack(f"<{width}f", *row)).decode() for row in rows]
     tokens = _count(texts)
     return {

@@ -158,9 +158,9 @@ def _check_parameters(request: SimulatedRequest) -> None:
         "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
         param="stream_options",
     )
-    form = body.get("response_format") or {}
-    if form.get("type") == "json_schema":
-        inner = form.get("json_schema") or {}
+    response_format = body.get("response_format") or {}
+    if response_format.get("type") == "json_schema":
+        inner = response_format.get("json_schema") or {}
         if "perplexity" not in request.conditions:
             require(
                 inner.get("name"),
@@ -187,7 +187,7 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     messages = body["messages"]
     last = next((m for m in reversed(messages) if m["role"] == "user"), {"content": ""})
     choice = body.get("tool_choice")
-    form = body.get("response_format") or {}
+    response_format = body.get("response_format") or {}
     stops = body.get("stop") or ()
     return SimulatedPrompt(
         model=str(body.get("model") or request.names.get("deployment", "")),
@@ -197,7 +197,7 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
         tool_results=tuple(_read_outcomes(messages)),
         tool_choice=_read_choice(choice),
         allows_parallel_calls=body.get("parallel_tool_calls") is not False,
-        schema=_read_schema(form),
+        schema=_read_schema(response_format),
         wants_reasoning=_wants_reasoning(body),
         allows_search="web_search_options" in body or "perplexity" in request.conditions,
         allows_pictures="image" in (body.get("modalities") or ()),
@@ -220,10 +220,10 @@ def _wants_reasoning(body: Mapping[str, Any]) -> bool:
     )
 
 
-def _read_schema(form: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if form.get("type") == "json_schema":
-        return (form.get("json_schema") or {}).get("schema") or {}
-    return {} if form.get("type") == "json_object" else None
+def _read_schema(response_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if response_format.get("type") == "json_schema":
+        return (response_format.get("json_schema") or {}).get("schema") or {}
+    return {} if response_format.get("type") == "json_object" else None
 
 
 def _read_choice(choice: Any) -> str | None:

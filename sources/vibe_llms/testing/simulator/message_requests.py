@@ -239,7 +239,9 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     )
     tools = body.get("tools") or ()
     choice = body.get("tool_choice") or {}
-    form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
+    output_format = (
+        (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
+    )
     # Without a text in the last message, the text of an earlier message counts.
     user_contents = [message["content"] for message in messages if message["role"] == "user"]
     earlier_texts = [content[-1].get("text", "") for content in user_contents if content]
@@ -258,7 +260,7 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
             str(choice.get("type"))
         ),
         allows_parallel_calls=not choice.get("disable_parallel_tool_use"),
-        schema=form.get("schema") if form.get("type") == "json_schema" else None,
+        schema=output_format.get("schema") if output_format.get("type") == "json_schema" else None,
         wants_reasoning=(body.get("thinking") or {}).get("type") in ("enabled", "adaptive"),
         allows_search=any(str(tool.get("type")).startswith("web_search") for tool in tools),
         max_tokens=body.get("max_tokens"),

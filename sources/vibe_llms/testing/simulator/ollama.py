@@ -82,10 +82,10 @@ def check(request: SimulatedRequest) -> None:
                 "ChatRequest.messages.tool_calls.function.arguments of type "
                 "api.ToolCallFunctionArguments",
             )
-    form = body.get("format")
+    output_format = body.get("format")
     require(
-        form in (None, "", "json") or isinstance(form, Mapping),
-        f'invalid format: "{form}"; expected "json" or a valid JSON Schema object',
+        output_format in (None, "", "json") or isinstance(output_format, Mapping),
+        f'invalid format: "{output_format}"; expected "json" or a valid JSON Schema object',
     )
 
 
@@ -102,7 +102,7 @@ def read(request: SimulatedRequest) -> SimulatedPrompt:
     tools = body.get("tools") or ()
     messages, received = _truncate(list(body.get("messages") or []), tools, request)
     last: dict[str, Any] = next((m for m in reversed(messages) if m["role"] == "user"), {})
-    form = body.get("format") or None
+    output_format = body.get("format") or None
     stops = options.get("stop") or ()
     limit = options.get("num_predict")
     return SimulatedPrompt(
@@ -116,7 +116,7 @@ def read(request: SimulatedRequest) -> SimulatedPrompt:
             for tool in tools
         ),
         tool_results=tuple(_read_outcomes(messages)),
-        schema={} if form == "json" else form,
+        schema={} if output_format == "json" else output_format,
         wants_reasoning=bool(body.get("think")),
         max_tokens=limit if isinstance(limit, int) and limit > 0 else None,
         stop_texts=(stops,) if isinstance(stops, str) else tuple(stops),

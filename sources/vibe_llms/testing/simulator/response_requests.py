@@ -31,9 +31,11 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     content = users[-1]["content"] if users else ""
     tools = body.get("tools") or ()
     kinds = {str(tool.get("type")) for tool in tools}
-    form = (body.get("text") or {}).get("format") or {}
+    text_format = (body.get("text") or {}).get("format") or {}
     reasoning = body.get("reasoning") or {}
-    schema: Any = {"json_schema": form.get("schema"), "json_object": {}}.get(str(form.get("type")))
+    schema: Any = {"json_schema": text_format.get("schema"), "json_object": {}}.get(
+        str(text_format.get("type"))
+    )
     return SimulatedPrompt(
         model=str(body["model"]),
         text=content
@@ -305,14 +307,14 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         if tool.get("strict"):
             place = f"tools[{index}].parameters"
             check_strict_schema(tool.get("parameters"), f"function '{tool['name']}'", place)
-    form = (body.get("text") or {}).get("format") or {}
-    if form.get("type") == "json_schema":
+    text_format = (body.get("text") or {}).get("format") or {}
+    if text_format.get("type") == "json_schema":
         require(
-            form.get("name"),
+            text_format.get("name"),
             "Missing required parameter: 'text.format.name'.",
             param="text.format.name",
             code="missing_required_parameter",
         )
-        if form.get("strict"):
-            subject = f"response_format '{form['name']}'"
-            check_strict_schema(form.get("schema"), subject, "text.format.schema")
+        if text_format.get("strict"):
+            subject = f"response_format '{text_format['name']}'"
+            check_strict_schema(text_format.get("schema"), subject, "text.format.schema")

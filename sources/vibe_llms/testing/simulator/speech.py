@@ -118,14 +118,14 @@ def transcribe_openai(
         text = f"In English: {text}"
     if "voxtral" in model:
         return _transcribe_mistral(body, model, text)
-    form = body.get("response_format") or "json"
+    response_format = body.get("response_format") or "json"
     if "transcribe" in model:
-        require(form == "json", f"response_format {form!r} is not supported.")
+        require(response_format == "json", f"response_format {response_format!r} is not supported.")
     if body.get("stream") == "true" and "whisper" not in model:
         return _stream_text(text)
-    if form == "text":
+    if response_format == "text":
         return SimulatedMedia(f"{text}\n".encode(), "text/plain")
-    if form == "json":
+    if response_format == "json":
         return {"text": text, "usage": _count(text)}
     times = [{"id": 0, "start": 0.0, "end": 1.5, "text": text}]
     wanted = body.get("timestamp_granularities") or ["segment"]
@@ -189,10 +189,10 @@ def _transcribe_mistral(
 
 def speak_elevenlabs(request: SimulatedRequest) -> SimulatedMedia:
     """Answer ``/v1/text-to-speech``."""
-    body, form = request.body, request.query.get("output_format", "mp3_44100_128")
+    body, output_format = request.body, request.query.get("output_format", "mp3_44100_128")
     check_model(str(body.get("model_id")))
     require(body.get("text"), "text is required")
-    kind = form.partition("_")[0]
+    kind = output_format.partition("_")[0]
     require(kind in ("mp3", "pcm", "opus"), "Invalid output_format.")
     return SimulatedMedia(hide(str(body["text"]), kind), _TYPES[kind])
 
@@ -225,9 +225,9 @@ def speak_deepgram(request: SimulatedRequest) -> SimulatedMedia:
     require(request.body.get("text"), "text is required")
     encoding, container = query.get("encoding", "mp3"), query.get("container")
     forms = {"linear16": "wav" if container == "wav" else "pcm"}
-    form = forms.get(encoding, encoding)
-    require(form in _TYPES, "Unsupported encoding.")
-    return SimulatedMedia(hide(str(request.body["text"]), form), _TYPES[form])
+    audio_format = forms.get(encoding, encoding)
+    require(audio_format in _TYPES, "Unsupported encoding.")
+    return SimulatedMedia(hide(str(request.body["text"]), audio_format), _TYPES[audio_format])
 
 
 def transcribe_deepgram(request: SimulatedRequest) -> Mapping[str, Any]:

@@ -128,11 +128,14 @@ def _read_items(requests: Any) -> Iterator[BatchedRequest]:
 
 
 def _describe(batch: GatewayBatch, call: HttpCall) -> JsonObject:
-    left = batch.total - batch.completed - batch.failed
-    counts = {"processing": left, "succeeded": batch.completed, "errored": batch.failed}
+    remaining = batch.total - batch.completed - batch.failed
+    counts = {"processing": remaining, "succeeded": batch.completed, "errored": batch.failed}
     counts |= {"canceled": 0, "expired": 0}
     if batch.status in ("cancelled", "expired"):
-        counts |= {"processing": 0, "canceled" if batch.status == "cancelled" else "expired": left}
+        counts |= {
+            "processing": 0,
+            "canceled" if batch.status == "cancelled" else "expired": remaining,
+        }
     status = "ended" if batch.is_over else "in_progress"
     results = f"{_read_origin(call)}{PATH}/batches/{batch.id}/results" if batch.is_over else None
     return {

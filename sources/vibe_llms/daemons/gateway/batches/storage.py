@@ -147,8 +147,8 @@ class GatewayBatchStorage:
         """Return a client's batches of a protocol, the oldest first."""
         paths = self._folder.glob(f"{prefix}*") if self._folder.is_dir() else ()
         batches = filter(None, (self._read(path.name) for path in paths))
-        own = (batch for batch in batches if batch.subject == subject)
-        return sorted(own, key=lambda batch: (batch.created, batch.id))
+        subject_batches = (batch for batch in batches if batch.subject == subject)
+        return sorted(subject_batches, key=lambda batch: (batch.created, batch.id))
 
     def delete(self, batch: GatewayBatch) -> None:
         """Delete a batch that has ended."""

@@ -84,12 +84,12 @@ def _complete(item: Fields, identity: str) -> Fields:
     item_id = item.get("id")
     if not (item_id and isinstance(item_id, str)):  # clients may send any value
         item_id = f"{_PREFIXES.get(kind, kind)}_{identity}"
-    whole: Fields = {"type": kind, **item, "id": item_id}
+    complete_item: Fields = {"type": kind, **item, "id": item_id}
     if kind in _TYPES_WITH_STATUS:
-        whole.setdefault("status", "completed")
+        complete_item.setdefault("status", "completed")
     if kind == "message":
-        whole["content"] = _complete_content(item.get("content"), item.get("role"))
-    return whole
+        complete_item["content"] = _complete_content(item.get("content"), item.get("role"))
+    return complete_item
 
 
 def _complete_content(content: Any, role: object) -> list[Any]:
@@ -97,13 +97,13 @@ def _complete_content(content: Any, role: object) -> list[Any]:
     if isinstance(content, str):
         kind = "output_text" if role == "assistant" else "input_text"
         parts = [{"type": kind, "text": content}]
-    whole = []
+    complete_contents = []
     for part in parts or ():
         if isinstance(part, dict) and part.get("type") == "output_text":
-            whole.append({"annotations": [], "logprobs": [], **part})
+            complete_contents.append({"annotations": [], "logprobs": [], **part})
         else:
-            whole.append(part)
-    return whole
+            complete_contents.append(part)
+    return complete_contents
 
 
 def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:

@@ -38,7 +38,7 @@ def complete_body(body: Mapping[str, Any], request: Mapping[str, Any]) -> Fields
     Args:
         request: The client's request, whose fields a response repeats.
     """
-    whole: Fields = {
+    complete_response: Fields = {
         "object": "response",
         "created_at": int(time.time()),
         "error": None,
@@ -47,12 +47,16 @@ def complete_body(body: Mapping[str, Any], request: Mapping[str, Any]) -> Fields
         "usage": None,
     }
     for name, default in _ECHOED.items():
-        whole[name] = request[name] if request.get(name) is not None else default
+        complete_response[name] = request[name] if request.get(name) is not None else default
     if conversation := read_conversation(request.get("conversation")):
-        whole["conversation"] = {"id": conversation}
+        complete_response["conversation"] = {"id": conversation}
     # The upstream received the earlier items in the request, so it does not know these values.
     gateway_fields = ("previous_response_id", "conversation", "store", "background", "metadata")
-    return {**whole, **body, **{name: whole[name] for name in gateway_fields if name in whole}}
+    return {
+        **complete_response,
+        **body,
+        **{name: complete_response[name] for name in gateway_fields if name in complete_response},
+    }
 
 
 def select_continuation(request: Mapping[str, Any]) -> Fields:

@@ -70,14 +70,14 @@ class SignatureReader:
 
     def feed(self, data: bytes) -> None:
         """Read a piece of the answer."""
-        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        complete_lines, newline, incomplete_line = (self._rest + data).rpartition(b"\n")
         if newline:
-            self._read(whole)
+            self._read(complete_lines)
         # Very long lines are read in parts.
-        if len(rest) > _LINE_BYTES:
-            self._read(rest)
-            rest = b""
-        self._rest = rest
+        if len(incomplete_line) > _LINE_BYTES:
+            self._read(incomplete_line)
+            incomplete_line = b""
+        self._rest = incomplete_line
 
     def finish(self) -> None:
         """Read the rest, at the end of the answer."""

@@ -245,9 +245,13 @@ def _find_total(summary: BatchSummary) -> int:
 
 
 def _write_duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, remaining_seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return (
+        f"{hours}:{minutes:02}:{remaining_seconds:02}"
+        if hours
+        else f"{minutes}:{remaining_seconds:02}"
+    )
 
 
 def _digest_file(path: Path) -> str:

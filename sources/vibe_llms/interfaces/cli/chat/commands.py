@@ -195,8 +195,8 @@ async def export(console: ChatConsole, argument: str) -> None:
     if not conversation.canisters or store is None:
         raise RequestError(detail="There is nothing to write yet.", remedy="Send a message first.")
     path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
-    form = choose_form(console.session.application.plugins, path=path)
-    save_document(compose_document(store, conversation.id, form), path)
+    exporter = choose_form(console.session.application.plugins, path=path)
+    save_document(compose_document(store, conversation.id, exporter), path)
     console.output.remark(f"Written to {path}.")
 
 

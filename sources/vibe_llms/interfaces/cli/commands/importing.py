@@ -78,7 +78,7 @@ class ImportReport:
         note(", ".join(parts))
 
 
-def examine(form: ImporterSpecification, path: Path) -> int:
+def examine(importer: ImporterSpecification, path: Path) -> int:
     """Read a whole file and count its conversations. Then nothing of an invalid file is stored.
 
     Raises:
@@ -90,7 +90,7 @@ def examine(form: ImporterSpecification, path: Path) -> int:
 
     count = 0
     with _show_count() as show:
-        for found in read_document(form, path):
+        for found in read_document(importer, path):
             ensure_identity(found.value.id)  # the id becomes part of file names
             count += 1
             show(f"{count:,} conversations read")
@@ -101,14 +101,14 @@ def examine(form: ImporterSpecification, path: Path) -> int:
 
 def store_all(
     store: ConversationStore,
-    form: ImporterSpecification,
+    importer: ImporterSpecification,
     path: Path,
     count: int,
     report: ImportReport,
 ) -> None:
     """Store the new conversations of a file; show the progress if there are many."""
     with _show_count() as show:
-        for number, found in enumerate(read_document(form, path), 1):
+        for number, found in enumerate(read_document(importer, path), 1):
             conversation = found.value
             if _store(store, conversation, report):
                 report.losses += ((conversation.id, path, loss) for loss in found.losses)

@@ -114,12 +114,12 @@ async def _pipe(transcriber: Transcriber, audio: AudioContent) -> Transcript:
         return await stream.result()
 
 
-def _encode(transcript: Transcript, form: str) -> bytes:
+def _encode(transcript: Transcript, file_format: str) -> bytes:
     from vibe_llms.dialects.transcripts.subtitles import list_parts, write_srt, write_vtt
 
-    if form == "srt":
+    if file_format == "srt":
         return write_srt(list_parts(transcript))
-    if form == "vtt":
+    if file_format == "vtt":
         return write_vtt(list_parts(transcript))
     return f"{transcript.text}\n".encode()
 

@@ -236,7 +236,7 @@ class TopApp(App[None]):
 
     def action_answer(self) -> None:
         """Show the first waiting call, and send the user's answer."""
-        run_id, (waiting, *others) = self.board.view.selected, self.board.view.waiting
+        run_id, (waiting, *other_calls) = self.board.view.selected, self.board.view.waiting
         name = screen_texts.flatten(waiting.request.name)
 
         async def send(approval: Approval) -> None:
@@ -251,7 +251,7 @@ class TopApp(App[None]):
             if approval is not None:
                 self._perform(send(approval))
 
-        self.push_screen(ApprovalScreen(waiting, len(others)), on_close)
+        self.push_screen(ApprovalScreen(waiting, len(other_calls)), on_close)
 
     def _close_answered(self) -> None:
         """Close the dialog of a call that was answered elsewhere, and report it."""

@@ -55,25 +55,25 @@ def replace_once(whole: str, old: str, new: str, shown: str) -> Replacement:
     raise Refusal(f"'old' is not in {shown}.{_find_nearest(whole, old)}")
 
 
-def _find_all(whole: str, old: str) -> list[int]:
+def _find_all(text: str, old: str) -> list[int]:
     """Return all positions; overlapping matches count, because they make the target ambiguous."""
     positions: list[int] = []
-    start = whole.find(old)
+    start = text.find(old)
     while start >= 0 and len(positions) < 1_000:
         positions.append(start)
-        start = whole.find(old, start + 1)
+        start = text.find(old, start + 1)
     return positions
 
 
-def _count_lines(whole: str, end: int) -> int:
+def _count_lines(text: str, end: int) -> int:
     """Return the number of the line that contains a position."""
-    return whole.count("\n", 0, end) + 1
+    return text.count("\n", 0, end) + 1
 
 
-def _find_nearest(whole: str, old: str) -> str:
+def _find_nearest(text: str, old: str) -> str:
     """Describe the most similar text."""
     first_line = next((line for line in old.splitlines() if line.strip()), "")[:500]
-    lines = [line[:500] for line in whole.splitlines()]
+    lines = [line[:500] for line in text.splitlines()]
     matches = [number for number, line in enumerate(lines) if line.split() == first_line.split()]
     if first_line and matches:
         number = matches[0]
