@@ -210,11 +210,9 @@ def _describe_words(response: str, spots: Sequence[Spot]) -> str:
     last = spots[-1]
     other_words = ", ".join(repr(spot.word) for spot in spots[:-1])
     place = f"{last.word!r} is in {quote(response, last.start, last.end)}"
-    return (
-        f"{place}; so {'is' if len(spots) == 2 else 'are'} {other_words}."
-        if other_words
-        else f"{place}."
-    )
+    if not other_words:
+        return f"{place}."
+    return f"{place}; so {'is' if len(spots) == 2 else 'are'} {other_words}."
 
 
 def _choose(found: Sequence[Category]) -> Category:

@@ -90,11 +90,9 @@ def write_seconds(seconds: float | None) -> str:
         return f"{seconds:.1f} s" if seconds >= 0.1 or not seconds else f"{seconds * 1000:.0f} ms"
     minutes, remaining_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours}:{minutes:02}:{remaining_seconds:02} h"
-        if hours
-        else f"{minutes}:{remaining_seconds:02} min"
-    )
+    if hours:
+        return f"{hours}:{minutes:02}:{remaining_seconds:02} h"
+    return f"{minutes}:{remaining_seconds:02} min"
 
 
 def _write_number(number: int | None) -> str:

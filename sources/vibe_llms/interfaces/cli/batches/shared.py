@@ -247,11 +247,9 @@ def _find_total(summary: BatchSummary) -> int:
 def _write_duration(seconds: float) -> str:
     minutes, remaining_seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours}:{minutes:02}:{remaining_seconds:02}"
-        if hours
-        else f"{minutes}:{remaining_seconds:02}"
-    )
+    if hours:
+        return f"{hours}:{minutes:02}:{remaining_seconds:02}"
+    return f"{minutes}:{remaining_seconds:02}"
 
 
 def _digest_file(path: Path) -> str:
