@@ -307,3 +307,35 @@ async def test_an_invalid_batch_of_messages_is_refused(
         async with client:
             with pytest.raises(anthropic.BadRequestError, match=words):
                 await client.messages.batches.create(requests=requests)
+
+
+async def test_batches_of_messages_are_listed_in_pages(routed: RoutedGateway) -> None:
+    params = {"model": "quick", "max_tokens": 64, "messages": [{"role": "user", "content": "Sea?"}]}
+    async with routed.run(TABLES):
+        client = anthropic.AsyncAnthropic(base_url=routed.address, api_key="x", max_retries=0)
+        async with client:
+            for _ in range(4):
+                requests: Any = [{"custom_id": "a", "params": params}]
+                await client.messages.batches.create(requests=requests)
+            listed = [each.id async for each in client.messages.batches.list(limit=3)]
+            assert len(listed) == 4
+            page = await client.messages.batches.list(limit=2, before_id=listed[3])
+            assert ([each.id for each in page.data], page.has_more) == (listed[1:3], True)
+            page = await client.messages.batches.list(limit=2, before_id=listed[1])
+            assert ([each.id for each in page.data], page.has_more) == (listed[:1], False)
+        async with routed.session.get(
+            f"{routed.address}/v1/messages/batches?limit={'1' * 5_000}"
+        ) as answer:
+            assert answer.status == 400
+
+
+async def test_metadata_have_a_limit(routed: RoutedGateway) -> None:
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        file = await client.files.create(file=("in.jsonl", compose_lines(1)), purpose="batch")
+        with pytest.raises(openai.BadRequestError, match="metadata"):
+            await client.batches.create(
+                input_file_id=file.id,
+                endpoint=CHAT,
+                completion_window="24h",
+                metadata={"a": "x" * 70_000},
+            )

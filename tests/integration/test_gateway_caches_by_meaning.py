@@ -134,3 +134,30 @@ def test_the_oldest_question_is_dropped() -> None:
 
 def _point(number: int) -> bytes:
     return array("f", [float(number == place) for place in range(4)]).tobytes()
+
+
+async def test_texts_that_differ_only_far_behind_are_not_compared(routed: RoutedGateway) -> None:
+    text = f"{QUESTION} " * 50
+    async with routed.run(CACHED.format(0.8)):
+        answers = [await routed.ask(**compose(f"{text}{end}")) for end in ("one", "two")]
+    assert [each.headers[CACHE] for each in answers] == ["miss", "miss"]
+
+
+def test_vectors_of_another_width_replace_the_questions() -> None:
+    questions = SimilarQuestions(0.5, 10)
+    short, long = (array("f", [1.0, *[0.0] * number]).tobytes() for number in (1, 2))
+    questions.add("scope", short, "a")
+    assert questions.find("scope", long) is None
+    questions.add("scope", long, "b")
+    assert questions.find("scope", short) is None
+    assert questions.find("scope", long) == ("b", 1.0)
+    assert len(questions) == 1
+
+
+def test_a_vector_without_a_direction_is_similar_to_nothing() -> None:
+    questions = SimilarQuestions(0.5, 10)
+    nothing = bytes(8)
+    questions.add("scope", nothing, "a")
+    assert questions.find("scope", nothing) is None
+    questions.add("scope", array("f", [1.0, 0.0]).tobytes(), "b")
+    assert questions.find("scope", nothing) is None

@@ -10,7 +10,9 @@ from typing import Any
 
 import openai
 import pytest
+from websockets.asyncio.client import connect as websocket
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosedOK
 
 from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_files import RoutedGateway
@@ -44,6 +46,8 @@ class Vendor:
                 response = {"id": "r", "object": "realtime.response", "usage": USAGE}
                 done = {"type": "response.done", "event_id": "2", "response": response}
                 await connection.send(json.dumps(done))
+            elif message["type"] == "response.cancel":
+                connection.transport.write(b"\x88\x00")  # a close without a code
             elif message["type"] == "input_audio_buffer.clear":
                 await connection.close(4001, "enough")
 
@@ -130,3 +134,21 @@ async def test_a_vendor_that_cannot_be_reached_is_an_error_without_the_key(
             async with connect(routed):
                 pass
     assert "sk-second" not in routed.records[-1].detail
+
+
+async def test_a_close_without_a_code_is_a_normal_one(routed: RoutedGateway) -> None:
+    async with routed.run(TABLES), connect(routed) as connection:
+        await connection.recv()
+        await connection.response.cancel()
+        with pytest.raises(ConnectionClosedOK):
+            await connection.recv()
+
+
+async def test_the_key_of_the_gateway_is_not_sent_to_the_vendor(routed: RoutedGateway) -> None:
+    async with routed.run(TABLES, authorizer=FriendAuthorizer()):
+        address = routed.address.replace("http", "ws", 1)
+        url = f"{address}/v1/realtime?model=voice&key=friend&access_token=friend&intent=x"
+        async with websocket(url) as connection:
+            await connection.recv()
+    (request,) = routed.vendor.requests  # type: ignore[attr-defined]
+    assert request.path == "/v1/realtime?model=gpt-realtime&intent=x"

@@ -117,6 +117,8 @@ class PassageDatabase:
             "INSERT INTO texts (rowid, heading, text) VALUES (?, ?, ?)",
             (key, prepare_text(passage.heading), prepare_text(passage.text)),
         )
+        if not any(vector):  # it has no direction: no vector is near it
+            return
         connection.execute(
             "INSERT INTO vectors (rowid, embedding, collection, role, is_part)"
             " VALUES (?, ?, ?, ?, ?)",
@@ -167,7 +169,7 @@ class PassageDatabase:
         self, vector: bytes, limit: int, collection: str, *, role: str | None, parts: bool
     ) -> list[tuple[int, float]]:
         """Return the keys of the nearest passages, nearest first, with their cosine similarity."""
-        if self.width == 0:
+        if self.width == 0 or not any(vector):
             return []
         query = "SELECT rowid, distance FROM vectors WHERE embedding MATCH ? AND k = ?"
         values: list[Any] = [vector, limit]

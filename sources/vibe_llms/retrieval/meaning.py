@@ -25,6 +25,7 @@ from vibe_llms.retrieval.sources import (
     ConversationSource,
     FolderSource,
     PassageSource,
+    name_collection,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class MeaningIndex(Closing):
 
     async def forget(self, folder: str | Path) -> int:
         """Remove the passages of a folder; return the number of its files that had some."""
-        collection = str(Path(folder).expanduser().absolute())
+        collection = name_collection(Path(folder).expanduser().absolute())
         async with self._open() as database:
             names = await self._call(database.survey_stamps, collection)
             await self._call(database.remove, collection, names)

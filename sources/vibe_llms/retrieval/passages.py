@@ -14,7 +14,7 @@ PASSAGE_CHARACTERS: Final = 1_200
 """Maximum length of a passage. Most embedders read 512 tokens, which most texts of this length
 have; of a longer one they would ignore the rest."""
 
-_HEADING: Final = re.compile(r" {0,3}#{1,6}\s+(\S.*?)\s*#*\s*$")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}\s+(?=\S)")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 _UNDERLINE: Final = re.compile(r"([=\-~^\"'*+#.])\1{2,}\s*$")
 _ENDS: Final = ("\n", ". ", "? ", "! ", "。", "; ", ", ", " ")
@@ -109,7 +109,8 @@ def split_text(text: str) -> Iterator[Piece]:
 
 def _split_blocks(text: str) -> Iterator[tuple[int, Piece]]:
     """Yield the paragraphs and code blocks of a text, each with the number of its section."""
-    lines = text.splitlines()
+    # Form feeds and the like end no line: editors do not count them.
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     block: list[str] = []
     start, heading, fence, section = 1, "", "", 0
     for number, line in enumerate(lines, 1):
@@ -137,7 +138,8 @@ def _find_title(lines: list[str], index: int, block: list[str]) -> str:
     """Return the title that a line is or underlines; empty for another line."""
     line = lines[index]
     if match := _HEADING.match(line):
-        return match[1]
+        title = line[match.end() :].rstrip()
+        return title.rstrip("#").rstrip() or title
     if len(block) == 1 and _UNDERLINE.match(line) and len(line.rstrip()) >= len(block[0].rstrip()):
         return block[0].strip()
     return ""

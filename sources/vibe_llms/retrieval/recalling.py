@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConverseError, StoreError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.retrieval.meaning import MeaningIndex
-from vibe_llms.retrieval.ranking import MeaningHit
+from vibe_llms.retrieval.ranking import MAX_NEIGHBORS, MeaningHit
 from vibe_llms.retrieval.sources import CONVERSATIONS
+from vibe_llms.runs.owners import read_owner
 from vibe_llms.tables.annotations import Seconds
 from vibe_llms.tables.kinds import bound
 from vibe_llms.tables.reading import require
@@ -117,12 +118,9 @@ class RecallEnsemble(GrantedEnsemble):
         except ConverseError as error:
             return fail(str(error))
         try:
-            # Twice as many, as those of the conversation that asks are left out.
-            found = await self._index.search(question, limit=2 * self.settings.limit, update=False)
+            hits = await self._search(self._index, question, context.run_id)
         except ConverseError as error:
             return fail(str(error))
-        others = (hit for hit in found if hit.document != context.run_id)
-        hits = list(itertools.islice(others, self.settings.limit))
         if not hits:
             notes.append("Nothing was found.")
         passages = [_describe(number, hit) for number, hit in enumerate(hits, 1)]
@@ -130,6 +128,40 @@ class RecallEnsemble(GrantedEnsemble):
             contents="\n\n".join([*passages, *(f"[{note}]" for note in notes)]),
             structured={"passages": [_encode(hit) for hit in hits]},
         )
+
+    async def _search(self, index: MeaningIndex, question: str, run_id: str) -> list[MeaningHit]:
+        """Return the best passages, without those of the run itself and of other owners."""
+        limit, hits = self.settings.limit, []
+        # Usually a few more than the limit are enough.
+        for fetched in (4 * limit, MAX_NEIGHBORS):
+            found = await index.search(question, limit=fetched, update=False)
+            hits = await asyncio.to_thread(self._filter, found, run_id)
+            if len(hits) == limit or len(found) < fetched:
+                break
+        return hits
+
+    def _filter(self, hits: Sequence[MeaningHit], run_id: str) -> list[MeaningHit]:
+        """Return the first hits that the owner of a run may see. Does file work."""
+        owner = self._read_owner(run_id) if run_id else ""
+        others = (hit for hit in hits if hit.collection != CONVERSATIONS or hit.document != run_id)
+        own = (
+            hit
+            for hit in others
+            # Without an owner, the run is that of the user who has the store.
+            if owner == "" or hit.collection != CONVERSATIONS or self._belongs_to(hit, owner)
+        )
+        return list(itertools.islice(own, self.settings.limit))
+
+    def _belongs_to(self, hit: MeaningHit, owner: str | None) -> bool:
+        return owner is not None and self._read_owner(hit.document) == owner
+
+    def _read_owner(self, identity: str) -> str | None:
+        try:
+            return read_owner(self._application.store, identity)
+        except UnknownConversationError:  # it is not stored
+            return ""
+        except StoreError:  # damaged
+            return None
 
 
 def _describe(number: int, hit: MeaningHit) -> str:

@@ -96,8 +96,8 @@ def _split_message(message: IndexedMessage) -> Iterator[Passage]:
 class FolderSource:
     """Text files below a folder: plain text, Markdown, reStructuredText, HTML and source code.
 
-    Left out are hidden files and folders, links, files that are not UTF-8, and files of more than
-    :data:`FILE_BYTES`.
+    Left out are hidden files and folders, links, files that are not UTF-8 or have such a name, and
+    files of more than :data:`FILE_BYTES`.
 
     Attributes:
         folder: Absolute path of the folder.
@@ -108,7 +108,7 @@ class FolderSource:
     @property
     def collection(self) -> str:
         """The folder's path."""
-        return str(self.folder)
+        return name_collection(self.folder)
 
     def survey(self) -> Mapping[str, str]:
         """Return the stamp of each file, by its path in the folder.
@@ -130,6 +130,11 @@ class FolderSource:
             yield SourceDocument(name=name, passages=passages)
 
 
+def name_collection(folder: Path) -> str:
+    """Return the path of a folder as a text that the database can store."""
+    return str(folder).encode("utf-8", "backslashreplace").decode()
+
+
 def _survey_files(folder: Path) -> Iterator[tuple[str, str]]:
     def fail(error: OSError) -> None:
         if Path(error.filename) == folder:  # a folder below it may well be unreadable
@@ -140,11 +145,14 @@ def _survey_files(folder: Path) -> Iterator[tuple[str, str]]:
     for directory, folders, files in os.walk(folder, onerror=fail):
         folders[:] = sorted(name for name in folders if name[0] != ".")
         for path in (Path(directory, file) for file in sorted(files) if file[0] != "."):
-            with suppress(OSError):  # deleted in the middle of this loop
+            # The file was deleted in the middle of this loop, or its name is not UTF-8.
+            with suppress(OSError, UnicodeEncodeError):
+                name = str(path.relative_to(folder))
+                name.encode()
                 status = path.lstat()
                 if stat.S_ISREG(status.st_mode) and status.st_size <= FILE_BYTES:
                     stamp = f"{status.st_size}:{status.st_mtime_ns}"
-                    yield str(path.relative_to(folder)), stamp
+                    yield name, stamp
 
 
 def _read_text(path: Path) -> str:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from vibe_llms import Conversation
@@ -312,3 +313,35 @@ def test_rankings_are_joined_by_reciprocal_rank() -> None:
     scores = join_rankings([[1, 2, 3], [3, 1]])
 
     assert sorted(scores, key=lambda key: -scores[key]) == [1, 3, 2]
+
+
+def test_files_and_folders_whose_names_are_not_utf_8(
+    application: Application, tmp_path: Path
+) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    try:
+        folder.mkdir()
+        (folder / os.fsdecode(b"caf\xe9.md")).write_text("A bridge.")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    (folder / "good.md").write_text("Another bridge.")
+
+    assert search(application, "bridge", folders=[folder], conversations=False) == [
+        "Another bridge."
+    ]
+    with SyncMeaningIndex(WORDS, application=application) as index:
+        assert index.forget(folder) == 1
+
+
+def test_a_text_without_a_direction_is_found_by_its_words(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = WordsEmbedder.call
+
+    async def embed(self: WordsEmbedder, request: EmbeddingRequest) -> Vectors:
+        vectors = await call(self, request)
+        return attrs.evolve(vectors, data=bytes(len(vectors.data)))
+
+    monkeypatch.setattr(WordsEmbedder, "call", embed)
+    save(application, "A bridge.", "A train.")
+    assert search(application, "bridge") == ["A bridge."]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -104,3 +106,25 @@ def test_the_digest_depends_on_the_text_and_not_on_the_position() -> None:
     assert one.digest == two.digest
     assert one.digest != Passage(position=1, text="b").digest
     assert one.digest != Passage(position=1, heading="h", text="a").digest
+
+
+@pytest.mark.parametrize("end", ["x", "#x", ""])
+def test_headings_take_linear_time(end: str) -> None:
+    started = time.perf_counter()
+    list(split_text(f"# a{' # ' * 100_000}{' ' * 200_000}{end}"))
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [("# A", "A"), ("## A b ##  ", "A b"), ("# C#", "C"), ("# #", "#"), ("###### \tA", "A")],
+)
+def test_titles_are_without_their_marks(line: str, title: str) -> None:
+    (piece,) = split_text(f"{line}\n\ntext")
+    assert (piece.heading, piece.text) == (title, "text")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_like_in_an_editor(end: str) -> None:
+    pieces = list(split_text(f"# A{end}a\fb\u2028c\x85d{end}{end}# B{end}e"))
+    assert [(piece.line, piece.heading) for piece in pieces] == [(2, "A"), (5, "B")]

@@ -10,6 +10,8 @@ import pytest
 from vibe_llms import Conversation
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.tags import OWNER_TAG
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.outcomes import Outcome
@@ -75,6 +77,37 @@ async def test_the_conversation_that_asks_is_left_out(tmp_path: Path) -> None:
     outcome = await recall(application, "money", run_id=conversation.id)
 
     assert outcome.text == "[Nothing was found.]"
+
+
+async def test_a_run_sees_only_conversations_of_its_owner(tmp_path: Path) -> None:
+    application = produce_application(tmp_path)
+    saved = {}
+    for name, owner in (("run", "ann"), ("own", "ann"), ("other", "bob"), ("nobody", "")):
+        tags = (f"{OWNER_TAG}{owner}",) if owner else ()
+        conversation = Conversation(metadata=ConversationMetadata(tags=tags))
+        conversation.add_user_message(f"How much money is left, says {name}?")
+        conversation.save(application.store)
+        saved[name] = conversation.id
+
+    outcome = await recall(application, "money", run_id=saved["run"])
+
+    assert [name for name, each in saved.items() if each in outcome.text] == ["own"]
+
+
+async def test_owners_with_many_conversations_do_not_hide_the_own_one(tmp_path: Path) -> None:
+    application = produce_application(tmp_path, limit=1)
+    metadata = ConversationMetadata(tags=(f"{OWNER_TAG}ann",))
+    run, own = Conversation(metadata=metadata), Conversation(metadata=metadata)
+    own.add_user_message("Is there money, or are there other things that one could have instead?")
+    run.add_user_message("Hello")
+    for conversation in (run, own):
+        conversation.save(application.store)
+    for _ in range(9):
+        other = Conversation()
+        other.add_user_message("money")
+        other.save(application.store)
+
+    assert own.id in (await recall(application, "money", run_id=run.id)).text
 
 
 async def test_conversations_can_be_left_out(tmp_path: Path, folder: Path) -> None:

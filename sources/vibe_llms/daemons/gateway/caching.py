@@ -25,6 +25,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.requests import Request
+from vibe_llms.retrieval.passages import PASSAGE_CHARACTERS
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
@@ -196,9 +197,14 @@ def _digest(request_digest: str, common: tuple[object, ...]) -> str:
 
 
 def _read_question(request: Request) -> str:
-    """Return the text of the last message, if it is the user's and has nothing else."""
+    """Return the text of the last message, if it is the user's and has nothing else.
+
+    Of a text that is longer than a passage, embedders may ignore the end: texts that differ only
+    there would have equal vectors, so the result is empty.
+    """
     last = request.canisters[-1] if request.canisters else None
     if not isinstance(last, UserCanister):
         return ""
     texts = [each.text for each in last.content if isinstance(each, TextualContent)]
-    return "\n".join(texts).strip() if len(texts) == len(last.content) else ""
+    question = "\n".join(texts).strip() if len(texts) == len(last.content) else ""
+    return question if len(question) <= PASSAGE_CHARACTERS else ""

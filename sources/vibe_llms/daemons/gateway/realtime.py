@@ -40,8 +40,11 @@ _CONNECT_SECONDS: Final = 20.0
 _POLICY_VIOLATION: Final = 1008
 _UPSTREAM_FAILED: Final = 1011
 _NORMAL: Final = 1000
+_NO_STATUS: Final = 1005
 
 _DONE: Final = b'"response.done"'
+_GATEWAY_PARAMETERS: Final = ("access_token", "key")
+"""Query parameters that may have the client's key of the gateway."""
 _PASSED_HEADERS: Final = ("openai-beta", "openai-safety-identifier")
 
 
@@ -139,7 +142,8 @@ async def _connect(upstream: Upstream, call: HttpCall) -> ClientConnection:
         from websockets.exceptions import WebSocketException
 
     vendor = model.client.vendor
-    query = urlencode({**call.query, "model": upstream.name})
+    passed = {name: text for name, text in call.query.items() if name not in _GATEWAY_PARAMETERS}
+    query = urlencode({**passed, "model": upstream.name})
     base = vendor.settings.base_url.replace("http", "ws", 1)
     headers: dict[str, str | Secret] = {
         **{name: call.headers[name] for name in _PASSED_HEADERS if name in call.headers},
@@ -181,10 +185,12 @@ async def _relay(
 async def _send_up(vendor: ClientConnection, receive: Receive) -> None:
     from websockets.exceptions import ConnectionClosed
 
-    with suppress(ClientGone, ConnectionClosed):
+    with suppress(ClientGone):
         while (message := await receive())["type"] == "websocket.receive":
             text = message.get("text")
-            await vendor.send(message["bytes"] if text is None else text)
+            # After the vendor's close, `_send_down` still sends what came before it.
+            with suppress(ConnectionClosed):
+                await vendor.send(message["bytes"] if text is None else text)
 
 
 async def _send_down(vendor: ClientConnection, send: Send, tally: _UsageTally) -> None:
@@ -200,6 +206,8 @@ async def _send_down(vendor: ClientConnection, send: Send, tally: _UsageTally) -
         except ConnectionClosed as closed:
             frame = closed.rcvd
             code = _UPSTREAM_FAILED if frame is None else frame.code
+            if code == _NO_STATUS:  # it is for programs, and never sent
+                code = _NORMAL
             await send(_compose_close(code, "" if frame is None else frame.reason))
 
 

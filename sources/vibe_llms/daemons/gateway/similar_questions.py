@@ -29,6 +29,7 @@ class SimilarQuestions:
         self._similarity = similarity
         self._entries = entries
         self._connection: apsw.Connection = open_memory()
+        self._width = 0
         self._keys: OrderedDict[int, str] = OrderedDict()
         self._rows: dict[str, int] = {}
 
@@ -37,7 +38,7 @@ class SimilarQuestions:
 
     def find(self, scope: str, vector: bytes) -> tuple[str, float] | None:
         """Return the key of the most similar question, and the similarity, if it suffices."""
-        if not self._keys:
+        if not self._keys or len(vector) != self._width or not any(vector):
             return None
         row = self._connection.execute(
             "SELECT rowid, distance FROM vectors WHERE embedding MATCH ? AND k = 1 AND scope = ?",
@@ -56,7 +57,13 @@ class SimilarQuestions:
             key: Key of the question's answer in the cache.
         """
         self.drop(key)
+        if not any(vector):  # it has no direction: it is similar to nothing
+            return
+        if len(vector) != self._width:  # of another embedder
+            self._keys.clear()
+            self._rows.clear()
         if not self._keys:
+            self._width = len(vector)
             self._connection.execute("DROP TABLE IF EXISTS vectors")
             self._connection.execute(
                 "CREATE VIRTUAL TABLE vectors USING vec0 (scope text partition key,"

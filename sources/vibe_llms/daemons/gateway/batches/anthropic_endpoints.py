@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.bodies import decode_body, read_json_body
+from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
 from vibe_llms.daemons.gateway.batches.files import generate_identity, perform
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import (
@@ -48,7 +48,8 @@ class MessageBatchEndpoints:
     async def create(self, call: HttpCall, record: CallRecord) -> None:
         """Create a batch. Raises ConverseError."""
         await self._gateway.authorize(call, record)
-        fields = decode_body(await read_json_body(call))
+        body = await read_json_body(call)
+        fields = await perform_sized(body, lambda: decode_body(body))
         items = await perform(lambda: list(_read_items(fields.get("requests"))))
         batch = GatewayBatch(
             id=generate_identity(PREFIX),
@@ -117,7 +118,9 @@ def _read_items(requests: Any) -> Iterator[BatchedRequest]:
         if not isinstance(custom_id, str) or not custom_id:
             raise refuse_body("The request has no custom_id.", f"{place}.custom_id")
         if custom_id in seen:
-            raise refuse_body(f"The custom_id {custom_id!r} is repeated.", f"{place}.custom_id")
+            raise refuse_body(
+                f"The custom_id {custom_id[:100]!r} is repeated.", f"{place}.custom_id"
+            )
         if not isinstance(params, dict):
             raise refuse_body("The request has no params.", f"{place}.params")
         if params.get("stream"):
@@ -186,18 +189,22 @@ def _write_result(result: BatchedAnswer) -> dict[str, Any]:
 def _compose_page(batches: list[JsonObject], call: HttpCall) -> JsonObject:
     """Return a page of a list, as requested by ``limit``, ``after_id`` and ``before_id``."""
     text = call.query.get("limit", "20")
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MOST_LISTED):
+    if not (
+        text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST_LISTED
+    ):
         raise refuse_body(f"limit must be between 1 and {_MOST_LISTED}.", "limit")
     limit, identities = int(text), [batch["id"] for batch in batches]
+    has_more = False
     after, before = call.query.get("after_id"), call.query.get("before_id")
     if after in identities:
         batches = batches[identities.index(after) + 1 :]
     elif before in identities:
-        batches = batches[: identities.index(before)][-limit:]
+        batches = batches[: identities.index(before)]
+        batches, has_more = batches[-limit:], len(batches) > limit
     page = batches[:limit]
     return {
         "data": page,
-        "has_more": len(page) < len(batches),
+        "has_more": has_more or len(page) < len(batches),
         "first_id": page[0]["id"] if page else None,
         "last_id": page[-1]["id"] if page else None,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.bodies import perform_sized
 from vibe_llms.daemons.gateway.batches.files import ClientFile
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.gateway import Gateway
@@ -35,15 +36,15 @@ class FileEndpoints:
         await self._gateway.authorize(call, record)
         body = await call.read_body()
         try:
-            fields = dict(decode_form(body, call.headers.get("content-type", "")))
+            content_type = call.headers.get("content-type", "")
+            fields = await perform_sized(body, lambda: dict(decode_form(body, content_type)))
         except ValueError as error:
             raise refuse_body(f"The form is invalid: {error}.") from None
         file, purpose = fields.get("file"), fields.get("purpose")
         if not isinstance(file, FormFile):
             raise refuse_body("The form has no file in the field 'file'.", "file")
         if purpose not in PURPOSES:
-            detail = f"The purpose must be one of {', '.join(PURPOSES)}, not {purpose!r}."
-            raise refuse_body(detail, "purpose")
+            raise refuse_body(f"The purpose must be one of {', '.join(PURPOSES)}.", "purpose")
         await self._runner.sweep()
         stored = await self._files.add(
             file.data, name=file.name, purpose=str(purpose), subject=record.subject

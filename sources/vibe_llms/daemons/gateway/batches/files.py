@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -76,7 +77,7 @@ class FileStorage:
         """Return the metadata of a client's file. Raises UnknownNameError."""
         file = await perform(self._read_metadata, identity)
         if file is None or file.subject != subject:
-            raise UnknownNameError(kind="file", name=identity, known=())
+            raise UnknownNameError(kind="file", name=identity[:100], known=())
         return file
 
     async def read(self, file: ClientFile) -> bytes:
@@ -100,10 +101,15 @@ class FileStorage:
 
     def sweep(self, before: float) -> None:
         """Delete the files of all clients that are older than a moment; blocks."""
-        for path in list(self._folder.glob("*.json")):
+        for path in list(self._folder.glob("*")):
+            if not is_identity(path.stem):
+                continue
             file = self._read_metadata(path.stem)
-            if file is not None and file.created < before:
-                self._delete(file.id)
+            with suppress(FileNotFoundError):
+                # Without metadata, it is damaged, or its creator was killed.
+                created = path.stat().st_mtime if file is None else file.created
+                if created < before:
+                    self._delete(path.stem)
 
     def _delete(self, identity: str) -> None:
         self._locate_metadata(identity).unlink(missing_ok=True)

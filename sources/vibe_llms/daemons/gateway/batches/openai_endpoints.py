@@ -29,6 +29,9 @@ PATHS: Final = (
 )
 """Paths that the requests of a batch may have."""
 
+MOST_METADATA_BYTES: Final = 65_536
+"""More than OpenAI accepts. The metadata are read again for each request of the batch."""
+
 MOST_REQUESTS: Final = 50_000
 """As at OpenAI: https://platform.openai.com/docs/guides/batch, read 2026-11-29."""
 
@@ -52,11 +55,12 @@ class BatchEndpoints:
         fields = decode_body(await read_json_body(call))
         path = fields.get("endpoint")
         if path not in PATHS:
-            detail = f"The endpoint must be one of {', '.join(PATHS)}, not {path!r}."
-            raise refuse_body(detail, "endpoint")
+            raise refuse_body(f"The endpoint must be one of {', '.join(PATHS)}.", "endpoint")
         metadata = fields.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
             raise refuse_body("metadata must be an object.", "metadata")
+        if len(msgspec.json.encode(metadata)) > MOST_METADATA_BYTES:
+            raise refuse_body(f"metadata has more than {MOST_METADATA_BYTES:,} bytes.", "metadata")
         file = await self._files.find(str(fields.get("input_file_id")), record.subject)
         data = await self._files.read(file)
         items = await perform(lambda: list(_read_items(data, path)))
@@ -121,7 +125,7 @@ def _read_items(data: bytes, path: str) -> Iterator[BatchedRequest]:
         if not isinstance(custom_id, str) or not custom_id:
             raise _refuse_line(number, "has no custom_id")
         if custom_id in seen:
-            raise _refuse_line(number, f"repeats the custom_id {custom_id!r}")
+            raise _refuse_line(number, f"repeats the custom_id {custom_id[:100]!r}")
         if fields.get("method", "POST") != "POST" or fields.get("url") != path:
             raise _refuse_line(number, f"must have the method POST and the url {path!r}")
         if not isinstance(body, dict):

@@ -24,8 +24,9 @@ from vibe_llms.daemons.gateway.batches.storage import (
 )
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
 from vibe_llms.daemons.server.asgi_types import Application, Message, Scope
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import StoreError, UnknownNameError
 from vibe_llms.foundation.clocks import compute_backoff
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.logs.locks import locked
 
 CONCURRENCY: Final = 4
@@ -115,11 +116,14 @@ class GatewayBatchRunner:
     async def _run(self, batch: GatewayBatch, scope: Scope) -> None:
         with ExitStack() as stack:
             try:
-                stack.enter_context(locked(self.storage.locate_lock(batch), wait_seconds=0))
-            except StoreError:  # another process runs it
-                return
-            try:
-                await self._perform(batch, scope)
+                try:
+                    stack.enter_context(locked(self.storage.locate_lock(batch), wait_seconds=0))
+                    # It may have ended between the request of its client and the lock.
+                    batch = await perform(self.storage.find, batch.id, batch.subject, batch.id)
+                except (StoreError, FileNotFoundError, UnknownNameError):
+                    return  # another process runs it or has deleted it
+                if not batch.is_over:
+                    await self._perform(batch, scope)
             except* OSError as errors:
                 error = errors.exceptions[0]
                 # Results that cannot be stored would be paid for again with each read.
@@ -186,9 +190,11 @@ class GatewayBatchRunner:
             succeeded = [result for result in results if result.is_success]
             failed = [result for result in results if not result.is_success]
             if succeeded:
-                output = (await add(encode_lines(succeeded), name=f"{batch.id}_output.jsonl")).id
+                lines = await perform(encode_lines, succeeded)
+                output = (await add(lines, name=f"{batch.id}_output.jsonl")).id
             if failed:
-                error = (await add(encode_lines(failed), name=f"{batch.id}_error.jsonl")).id
+                lines = await perform(encode_lines, failed)
+                error = (await add(lines, name=f"{batch.id}_error.jsonl")).id
         ended = replace(
             batch,
             status=status,
@@ -260,11 +266,12 @@ class _Receiver:
             self._pieces.append(message.get("body", b""))
 
     def produce_result(self) -> BatchedAnswer:
-        """Return the result; a body that is not JSON becomes a text."""
+        """Return the result, its body on one line; a body that is not JSON becomes a text."""
         body = b"".join(self._pieces)
         try:
             msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            body = msgspec.json.format(body, indent=-1)
+        except UNREADABLE:
             body = msgspec.json.encode(body.decode("utf-8", "replace"))
         return BatchedAnswer(
             custom_id=self._custom_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -154,22 +155,29 @@ class GatewayBatchStorage:
         """Delete a batch that has ended."""
         place = self._folder / batch.id
         (place / "batch.json").unlink(missing_ok=True)  # first: without it, the rest is ignored
-        for path in place.iterdir():
-            path.unlink(missing_ok=True)
-        place.rmdir()
+        shutil.rmtree(place, ignore_errors=True)
 
     def sweep(self, before: float) -> None:
-        """Delete the batches of all clients that ended before a moment."""
+        """Delete the batches of all clients that ended or expired before a moment."""
         for path in list(self._folder.glob("*")):
             batch = self._read(path.name)
-            if batch is not None and batch.ended is not None and batch.ended < before:
-                self.delete(batch)
+            if batch is not None:
+                if (batch.ended or batch.expires) < before:
+                    self.delete(batch)
+            elif is_identity(path.name):  # damaged, or its creator was killed
+                with suppress(FileNotFoundError):
+                    if path.stat().st_mtime < before:
+                        shutil.rmtree(path, ignore_errors=True)
 
     def read_items(self, batch: GatewayBatch) -> Iterator[BatchedRequest]:
-        """Yield the requests of a batch, in their order."""
+        """Yield the requests of a batch, in their order; damaged ones are left out."""
         decoder = msgspec.json.Decoder(BatchedRequest)
         for line in read_regular(str(self._folder / batch.id / "requests.jsonl")).splitlines():
-            yield decoder.decode(line)
+            try:
+                item = decoder.decode(line)
+            except UNREADABLE:
+                continue
+            yield item
 
     def read_results(self, batch: GatewayBatch) -> list[BatchedAnswer]:
         """Return the results so far; a line that was cut by a crash is left out."""
