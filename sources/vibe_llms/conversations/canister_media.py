@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, MediaContent
-from vibe_llms.messages.views import media_of
+from vibe_llms.messages.views import list_content_classes, media_of
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ContentStore
@@ -84,13 +84,12 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
     )
 
 
-def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
+def needs_content_store(canisters: Collection[AnyCanister]) -> bool:
     """Return whether any media among the canisters refer to content."""
-    for canister in canisters:
-        for content in canister.content:
-            if isinstance(content, MEDIA_CLASSES) and content.content_id is not None:
-                return True
-    return False
+    classes = list_content_classes(canisters)
+    if not any(issubclass(each, MEDIA_CLASSES) for each in classes):
+        return False
+    return any(content.content_id is not None for content in media_of(canisters))
 
 
 def replace_media(

@@ -17,7 +17,7 @@ from typing import Final, TypeGuard
 import attrs
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.plain import OURS
+from vibe_llms.dialects.plain import OURS, list_plain_texts
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     BROKEN_OFF,
@@ -90,10 +90,20 @@ class RepairedHistory:
         """Return each canister with the position of its original."""
         return zip(self.canisters, self.positions, strict=True)
 
-    def walk(self) -> Iterator[tuple[AnyCanister, int, AnyCanister | None]]:
-        """Return each canister with the position of its original, and the next canister."""
-        following = itertools.chain(self.canisters[1:], (None,))
-        return zip(self.canisters, self.positions, following)  # noqa: B905  # may be empty
+    def read(self, *, allows_native: bool = False) -> Iterator[tuple[AnyCanister, int, str | None]]:
+        """Return each canister with its position, and its text if it is plain.
+
+        Args:
+            allows_native: See :func:`.list_plain_texts`.
+        """
+        texts = list_plain_texts(self.canisters, allows_native=allows_native)
+        return zip(self.canisters, self.positions, texts, strict=True)
+
+    def walk(self) -> Iterator[tuple[AnyCanister, int, str | None, AnyCanister | None]]:
+        """Return the same, each with the canister after it."""
+        following = itertools.chain(itertools.islice(self.canisters, 1, None), (None,))
+        texts = list_plain_texts(self.canisters)
+        return zip(self.canisters, self.positions, texts, following)  # noqa: B905  # may be empty
 
 
 def locate(position: int) -> str:
@@ -130,16 +140,19 @@ def _is_in_order(canisters: Sequence[AnyCanister], rules: HistoryRules) -> bool:
     unanswered: set[str] = set()
     before: AnyCanister | None = None
     for canister in canisters:
-        if type(canister) is ResultCanister and canister.owner is OURS:
-            name = canister.invocation_id
+        kind = type(canister)
+        # From the dictionary, which is faster where several classes have a field.
+        fields = canister.__dict__
+        if kind is ResultCanister and fields["owner"] is OURS:
+            name = fields["invocation_id"]
             if name not in unanswered:
                 return False
             unanswered.remove(name)
         else:
             if unanswered and not (before is not None and belongs(before, canister)):
                 return False
-            if type(canister) is InvocationCanister and canister.owner is OURS:
-                name = canister.invocation_id
+            if kind is InvocationCanister and fields["owner"] is OURS:
+                name = fields["invocation_id"]
                 names.append(name)
                 unanswered.add(name)
         before = canister
@@ -349,5 +362,5 @@ def _is_our_invocation(canister: AnyCanister) -> TypeGuard[InvocationCanister]:
 def _is_from_model(canister: AnyCanister) -> bool:
     """Return whether a canister comes from a model, including calls that its vendor executed."""
     if isinstance(canister, ResultCanister):
-        return canister.owner is Owner.VENDOR
+        return canister.owner is not OURS
     return isinstance(canister, (AssistantCanister, InvocationCanister))

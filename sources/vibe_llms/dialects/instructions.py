@@ -23,6 +23,13 @@ def accepts_late_instructions(attributes: ModelAttributes) -> bool:
     return attributes.access_capability("supports_late_supervisor") is not Capability.NO
 
 
+def needs_arrangement(messages: Sequence[dict[str, Any]], attributes: ModelAttributes) -> bool:
+    """Return whether :func:`arrange_instructions` changes any of these messages."""
+    if accepts_late_instructions(attributes):
+        return False
+    return not {each["role"] for each in messages[1:]}.isdisjoint(_ROLES)
+
+
 def arrange_instructions(
     messages: Sequence[Message], attributes: ModelAttributes, ledger: Ledger
 ) -> list[Message]:

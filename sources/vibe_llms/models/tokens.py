@@ -121,8 +121,9 @@ def estimate_texts(texts: Sequence[str]) -> TokenCount:
     each is estimated once, and the rest is done by functions in C.
     """
     # More than one blank is a piece of its own, and a single one separates words.
-    joined = " ".join(texts).translate(_SHAPES).replace("  ", "\t\t")
-    shapes = Counter(joined.split(" "))
+    joined = " ".join(texts)
+    is_ascii = joined.isascii()
+    shapes = Counter(joined.translate(_SHAPES).replace("  ", "\t\t").split(" "))
     tokens = error = _BLANK * (shapes.total() - len(texts))
     for shape, times in shapes.items():
         shape_tokens, shape_error = (
@@ -130,7 +131,7 @@ def estimate_texts(texts: Sequence[str]) -> TokenCount:
         )
         tokens += times * shape_tokens
         error += times * shape_error
-    count, size = len(texts) - texts.count(""), sum(map(_measure, texts))
+    count, size = len(texts) - texts.count(""), sum(map(len if is_ascii else _measure, texts))
     estimate = min(max(round(tokens), count), size)  # no token is shorter than a byte
     return TokenCount(tokens=estimate, error_tokens=math.ceil(error) + 2 * count)
 

@@ -83,11 +83,15 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
         return {}
     # Fast path: each turn checks the whole conversation, and most need no alias. Classes are
     # compared because isinstance takes twice as long.
-    used_names = {
-        each.name
-        for each in request.canisters
-        if type(each) is InvocationCanister or type(each) is ResultCanister
-    }
+    used_names: set[str | None] = set()
+    if not {*map(type, request.canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
+        used_names.update(
+            [
+                each.name
+                for each in request.canisters
+                if type(each) is InvocationCanister or type(each) is ResultCanister
+            ]
+        )
     if request.invocables:
         used_names.update([each.name for each in request.invocables])
     is_valid, known = re.compile(pattern).fullmatch, _access_known_names(pattern)

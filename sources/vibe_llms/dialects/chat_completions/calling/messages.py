@@ -14,7 +14,6 @@ import attrs
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.calling.turns import (
     TurnWriter,
-    write_plain_answer,
     write_plain_turn,
 )
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
@@ -35,7 +34,7 @@ from vibe_llms.dialects.instructions import (
     list_parts,
 )
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.plain import OURS, read_plain
+from vibe_llms.dialects.plain import OURS
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
@@ -97,6 +96,8 @@ def _arrange_messages(
 
 _InputCanister: TypeAlias = UserCanister | SupervisorCanister | DocumentCanister | ResultCanister
 _ModelCanister: TypeAlias = AssistantCanister | InvocationCanister
+_PositionedCanister: TypeAlias = tuple[_ModelCanister, int, str | None]
+"""A canister, its position, and its text if it is plain."""
 
 
 @define
@@ -111,24 +112,32 @@ class _MessagesWriter:
 
     def write(self, history: RepairedHistory) -> None:
         """Write a whole conversation; turns are collected until they end."""
-        quirks, turn = self.parts.quirks, list[tuple[_ModelCanister, int]]()
+        quirks, turn = self.parts.quirks, list[_PositionedCanister]()
         message: dict[str, Any] | None
-        for canister, position, following in history.walk():
+        for canister, position, text, following in history.walk():
             if type(canister) is UserCanister:
-                text = read_plain(canister.content, canister.native)
                 message = None if text is None else {"role": "user", "content": text}
             elif type(canister) is AssistantCanister or type(canister) is InvocationCanister:
                 message = None
-                if not turn and type(following) is UserCanister:
-                    message = write_plain_answer(canister)  # most answers are one text
+                if not turn:
+                    if text and type(following) is UserCanister:  # most answers are one text
+                        message = {"role": "assistant", "content": text}
+                    elif type(following) is ResultCanister and following.owner is OURS:
+                        message = write_plain_turn(((canister, text),), quirks)
                 if message is None:
-                    self._collect(canister, position, turn)
+                    self._collect(canister, position, text, turn)
                     continue
             elif type(canister) is ResultCanister:
-                if canister.owner is not OURS:
+                fields = canister.__dict__
+                if fields["owner"] is not OURS:
                     self._withhold(position)
                     continue
-                message = _write_plain_result(canister, quirks)
+                message = None
+                if text is not None and not fields["is_error"]:
+                    identity = fields["invocation_id"]
+                    message = {"role": "tool", "tool_call_id": identity, "content": text}
+                    if quirks.names_results and canister.name:
+                        message["name"] = canister.name
             else:
                 message = None
             if turn:
@@ -145,7 +154,11 @@ class _MessagesWriter:
         self._write_result_media()
 
     def _collect(
-        self, canister: _ModelCanister, position: int, turn: list[tuple[_ModelCanister, int]]
+        self,
+        canister: _ModelCanister,
+        position: int,
+        text: str | None,
+        turn: list[_PositionedCanister],
     ) -> None:
         """Add a canister to the turn that it belongs to."""
         if type(canister) is InvocationCanister and canister.owner is not OURS:
@@ -153,19 +166,19 @@ class _MessagesWriter:
             return
         if turn and not belongs(turn[-1][0], canister):
             self._end_turn(turn)
-        turn.append((canister, position))
+        turn.append((canister, position, text))
 
     def _withhold(self, position: int) -> None:
         reason = "only the vendor that executed it can receive it"
         self.parts.ledger.withhold(locate(position), reason)
 
-    def _end_turn(self, turn: list[tuple[_ModelCanister, int]]) -> None:
+    def _end_turn(self, turn: list[_PositionedCanister]) -> None:
         if self._result_media:
             self._write_result_media()
         position = turn[0][1]
-        message = write_plain_turn(turn, self.parts.quirks)
+        message = write_plain_turn([(each, text) for each, _, text in turn], self.parts.quirks)
         if message is None:
-            entries = [HistoryEntry(each, locate(index)) for each, index in turn]
+            entries = [HistoryEntry(each, locate(index)) for each, index, _ in turn]
             message = TurnWriter(self.parts).write(entries)
             if self._became_empty(message, entries):
                 reason = "the vendor rejects a message without content"
@@ -258,17 +271,6 @@ class _MessagesWriter:
         if parts.quirks.names_results and canister.name:
             message["name"] = canister.name
         return message
-
-
-def _write_plain_result(result: ResultCanister, quirks: Quirks) -> dict[str, Any] | None:
-    """Return the message of a result of one plain text; ``None`` for any other."""
-    text = read_plain(result.content, result.native)
-    if text is None or result.is_error:
-        return None
-    message = {"role": "tool", "tool_call_id": result.invocation_id, "content": text}
-    if quirks.names_results and result.name:
-        message["name"] = result.name
-    return message
 
 
 BRIDGE: Final = "(no answer)"

@@ -21,11 +21,11 @@ from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.invocations import holds_object, write_arguments, write_object
 from vibe_llms.dialects.ledger import reading_natives
-from vibe_llms.dialects.plain import is_plain_call, read_plain
+from vibe_llms.dialects.plain import is_plain_call
 from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, InvocationCanister
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -329,24 +329,19 @@ def _is_carrier(content: AnyContent) -> bool:
     return not (content.text or content.summary)
 
 
-def write_plain_answer(canister: AnyCanister) -> dict[str, Any] | None:
-    """Return the message of an answer of one plain text; ``None`` for any other."""
-    if type(canister) is not AssistantCanister:
-        return None
-    text = read_plain(canister.content, canister.native)
-    return {"role": "assistant", "content": text} if text else None
-
-
 def write_plain_turn(
-    turn: Sequence[tuple[AnyCanister, int]], quirks: Quirks
+    turn: Sequence[tuple[AnyCanister, str | None]], quirks: Quirks
 ) -> dict[str, Any] | None:
     """Return the message of a turn of plain calls, perhaps after a plain text.
 
     ``None`` for any other turn, and for one that the vendor does not accept unchanged.
+
+    Args:
+        turn: The canisters, each with its text if it is plain.
     """
     message: dict[str, Any] | None = None
     calls: list[JsonObject] = []
-    for canister, _ in turn:
+    for canister, text in turn:
         if type(canister) is InvocationCanister:
             if quirks.needs_reasoning or not is_plain_call(canister):
                 return None
@@ -358,9 +353,9 @@ def write_plain_turn(
         elif calls or message is not None:
             return None
         else:
-            message = write_plain_answer(canister)
-            if message is None:
+            if not text:
                 return None
+            message = {"role": "assistant", "content": text}
     if message is None:
         message = {"role": "assistant", "content": None if quirks.takes_null else ""}
     if calls:

@@ -9,7 +9,7 @@ instructions are sent as the user's text, because the protocol has no field for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -31,7 +31,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_ge
 from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, locate, repair_history
 from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments, read_plain
+from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonObject
@@ -69,8 +69,8 @@ def nativize_canisters(
         parts=PartsWriter(attributes=attributes, quirks=quirks, ledger=ledger),
         takes_media=find_generation(attributes) >= 3,
     )
-    for canister, position in repair_history(canisters, HistoryRules(), ledger).pair():
-        if not writer.write_plain(canister, position):
+    for canister, position, text in repair_history(canisters, HistoryRules(), ledger).read():
+        if not writer.write_plain(canister, position, text):
             path = locate(position)
             with reading_natives(canister, path):
                 writer.write(HistoryEntry(canister, path))
@@ -93,6 +93,9 @@ class _Signature(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     thoughtSignature: str  # noqa: N815  # the vendor's name
 
 
+_decode_signature: Final = msgspec.json.Decoder(_Signature).decode
+
+
 @define(kw_only=True)
 class ContentsWriter:
     """Collects canisters into contents.
@@ -110,16 +113,18 @@ class ContentsWriter:
     _previous: AnyCanister | None = attrs.field(default=None, init=False)
     _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
-    def write_plain(self, canister: AnyCanister, position: int) -> bool:
-        """Write a canister of one plain text, or a plain call; return false for any other."""
+    def write_plain(self, canister: AnyCanister, position: int, text: str | None) -> bool:
+        """Write a canister of one plain text, or a plain call; return false for any other.
+
+        Args:
+            text: The text, if it is plain.
+        """
         previous, role, joins_previous = self._previous, "user", False
         if type(canister) is UserCanister:
-            text = read_plain(canister.content, canister.native)
             if not text:
                 return False
             part: dict[str, Any] = {"text": text}
         elif type(canister) is AssistantCanister:
-            text = read_plain(canister.content, canister.native)
             if not text:
                 return False
             part, role = {"text": text}, "model"
@@ -131,12 +136,13 @@ class ContentsWriter:
             part, role, self.may_call = written, "model", True
             joins_previous = previous is not None and belongs(previous, canister)
         elif type(canister) is ResultCanister:
-            text = read_plain(canister.content, canister.native)
-            call = self._calls.get(canister.invocation_id)
-            if text is None or canister.owner is not OURS or call is None or "id" not in call:
+            fields = canister.__dict__
+            identity = fields["invocation_id"]
+            call = self._calls.get(identity)
+            if text is None or fields["owner"] is not OURS or call is None or "id" not in call:
                 return False
-            identity, name = canister.invocation_id, canister.name or call["name"] or "function"
-            response = {"error" if canister.is_error else "output": text}
+            name = fields["name"] or call["name"] or "function"
+            response = {"error" if fields["is_error"] else "output": text}
             part = {"functionResponse": {"id": identity, "name": name, "response": response}}
             joins_previous = type(previous) is ResultCanister
         else:
@@ -171,7 +177,7 @@ class ContentsWriter:
         if not self.parts.ledger.admits(native, canister):
             return None
         try:
-            fields = msgspec.json.decode(native.data, type=_Signature)
+            kept = _decode_signature(native.data)
         except UNREADABLE:
             return None
         return fields.thoughtSignature or None

@@ -20,7 +20,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import SHARED
-from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments, read_plain
+from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
 from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -77,8 +77,8 @@ def nativize_canisters(
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     blocks = BlocksWriter(ledger=ledger, attributes=attributes)
     writer = _MessagesWriter(ledger=ledger, blocks=blocks, canisters=canisters)
-    for canister, position in repair_history(canisters, RULES, ledger).pair():
-        if not writer.write_plain(canister, position):
+    for canister, position, text in repair_history(canisters, RULES, ledger).read():
+        if not writer.write_plain(canister, position, text):
             writer.write(canister, locate(position))
     if writer.needs_arrangement:
         writer.drop_empty_messages()
@@ -113,18 +113,20 @@ class _MessagesWriter:
     _last: AnyCanister | None = None
     _executed: frozenset[str] | None = None
 
-    def write_plain(self, canister: AnyCanister, position: int) -> bool:
-        """Write a plain text, call or result; return false for any other canister."""
+    def write_plain(self, canister: AnyCanister, position: int, text: str | None) -> bool:
+        """Write a plain text, call or result; return false for any other canister.
+
+        Args:
+            text: The text, if it is plain.
+        """
         last, role, continues = self._last, "assistant", False
         block: Block | None
         if type(canister) is UserCanister:
-            text = read_plain(canister.content, canister.native)
             if not text or text.isspace():
                 return False
-            role, continues = "user", _is_our_result(last)
+            role, continues = "user", type(last) is ResultCanister and last.owner is OURS
             block = {"type": "text", "text": text}
         elif type(canister) is AssistantCanister:
-            text = read_plain(canister.content, canister.native)
             if not text:
                 return False
             continues = last is not None and belongs(last, canister)
@@ -133,8 +135,8 @@ class _MessagesWriter:
             block = write_plain_invocation(canister)
             continues = last is not None and belongs(last, canister)
         elif type(canister) is ResultCanister:
-            role, continues = "user", _is_our_result(last)
-            block = write_plain_result(canister)
+            role, continues = "user", type(last) is ResultCanister and last.owner is OURS
+            block = write_plain_result(canister, text)
         else:
             block = None
         if block is None:
@@ -344,18 +346,15 @@ def write_plain_invocation(canister: InvocationCanister) -> Block | None:
     return {"type": "tool_use", "id": identity, "name": name, "input": arguments}
 
 
-def write_plain_result(canister: ResultCanister) -> Block | None:
+def write_plain_result(canister: ResultCanister, text: str | None) -> Block | None:
     """Return the block of a result with one visible text; ``None`` for any other result."""
-    text = read_plain(canister.content, canister.native)
-    if not text or text.isspace() or canister.owner is not OURS:
+    fields = canister.__dict__
+    if not text or text.isspace() or fields["owner"] is not OURS:
         return None
     content = [{"type": "text", "text": text}]
-    block: Block = {
-        "type": "tool_result",
-        "tool_use_id": canister.invocation_id,
-        "content": content,
-    }
-    if canister.is_error:
+    identity = fields["invocation_id"]
+    block: Block = {"type": "tool_result", "tool_use_id": identity, "content": content}
+    if fields["is_error"]:
         block["is_error"] = True
     return block
 

@@ -22,11 +22,11 @@ from vibe_llms.dialects.history import (
     locate,
     repair_history,
 )
-from vibe_llms.dialects.instructions import accepts_late_instructions, arrange_instructions
+from vibe_llms.dialects.instructions import arrange_instructions, needs_arrangement
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.plain import is_plain_call, read_arguments, read_plain
+from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
@@ -63,7 +63,7 @@ def nativize_canisters(
     writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
     writer.write(repair_history(canisters, HistoryRules(), ledger))
     messages = writer.messages
-    if not accepts_late_instructions(attributes):
+    if needs_arrangement(messages, attributes):
         located = zip(messages, map(locate, writer.positions), strict=True)
         settled = arrange_instructions(list(located), attributes, ledger)
         messages = [message for message, _ in settled]
@@ -85,38 +85,46 @@ class MessagesWriter:
 
     def write(self, history: RepairedHistory) -> None:
         """Write the messages of a conversation, each with the position of its canister."""
-        turn: list[tuple[AnyCanister, int]] = []
-        for canister, position in history.pair():
-            if turn and not belongs(turn[-1][0], canister):
+        turn: list[tuple[AnyCanister, int, str | None]] = []
+        for canister, position, text, following in history.walk():
+            kind = type(canister)
+            if turn and (kind is UserCanister or not belongs(turn[-1][0], canister)):
                 self._end_turn(turn)
+            message: dict[str, Any] | None = None
+            if kind is UserCanister and text is not None:
+                message = {"role": "user", "content": text}
+            elif turn:
+                pass
+            elif kind is AssistantCanister and text and type(following) is UserCanister:
+                message = {"role": "assistant", "content": text}
+            elif kind is InvocationCanister and type(following) is ResultCanister:
+                is_ended = following.owner is OURS
+                message = self._write_plain_turn(((canister, 0, text),)) if is_ended else None
+            if message is not None:
+                self.messages.append(message)
+                self.positions.append(position)
+                continue
             if isinstance(canister, (AssistantCanister, InvocationCanister)) or (
                 isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
             ):
-                turn.append((canister, position))
+                turn.append((canister, position, text))
                 continue
             if isinstance(canister, ResultCanister):
-                message = self._write_plain_result(canister) or self._write_result(
+                message = self._write_plain_result(canister, text) or self._write_result(
                     canister, locate(position)
                 )
             else:
-                text = None
-                if type(canister) is UserCanister:
-                    text = read_plain(canister.content, canister.native)
-                message = (
-                    self._write_input(canister, locate(position))
-                    if text is None
-                    else {"role": "user", "content": text}
-                )
+                message = self._write_input(canister, locate(position))
             self.messages.append(message)
             self.positions.append(position)
         if turn:
             self._end_turn(turn)
 
-    def _end_turn(self, turn: list[tuple[AnyCanister, int]]) -> None:
+    def _end_turn(self, turn: list[tuple[AnyCanister, int, str | None]]) -> None:
         message = self._write_plain_turn(turn)
         messages = (
             self.write_turn(
-                [HistoryEntry(canister, locate(position)) for canister, position in turn]
+                [HistoryEntry(canister, locate(position)) for canister, position, _ in turn]
             )
             if message is None
             else (message,)
@@ -125,11 +133,13 @@ class MessagesWriter:
         self.positions += [turn[0][1]] * len(messages)
         turn.clear()
 
-    def _write_plain_turn(self, turn: Sequence[tuple[AnyCanister, int]]) -> dict[str, Any] | None:
+    def _write_plain_turn(
+        self, turn: Sequence[tuple[AnyCanister, int, str | None]]
+    ) -> dict[str, Any] | None:
         """Return the message of a plain turn: a text, calls, or both; ``None`` for any other."""
         text: str | None = None
         calls: list[JsonObject] = []
-        for canister, _ in turn:
+        for canister, _, plain in turn:
             if type(canister) is InvocationCanister:
                 if not is_plain_call(canister):
                     return None
@@ -139,18 +149,17 @@ class MessagesWriter:
                 function: JsonObject = {"name": canister.name, "arguments": arguments}
                 calls.append({"id": canister.invocation_id, "function": function})
                 self._names[canister.invocation_id] = canister.name
-            elif calls or text is not None or type(canister) is not AssistantCanister:
+            elif calls or text is not None or type(canister) is not AssistantCanister or not plain:
                 return None
             else:
-                text = read_plain(canister.content, canister.native)
-                if not text:
-                    return None
+                text = plain
         message = {"role": "assistant", "content": text or ""}
         return {**message, "tool_calls": calls} if calls else message
 
-    def _write_plain_result(self, canister: ResultCanister) -> dict[str, Any] | None:
+    def _write_plain_result(
+        self, canister: ResultCanister, text: str | None
+    ) -> dict[str, Any] | None:
         """Return the message of a result of one plain text; ``None`` for any other."""
-        text = read_plain(canister.content, canister.native)
         if text is None or canister.is_error or canister.invocation_id in self._without_ids:
             return None
         message = {"role": "tool", "content": text}

@@ -22,7 +22,7 @@ from vibe_llms.dialects.history import (
     repair_history,
 )
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.plain import is_plain_call, list_content_classes, read_plain
+from vibe_llms.dialects.plain import is_plain_call
 from vibe_llms.dialects.responses.calling import calls
 from vibe_llms.dialects.responses.calling.item_order import WrittenItem, settle_reasoning
 from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
@@ -50,6 +50,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.views import list_content_classes
 from vibe_llms.models.attributes import ModelAttributes
 
 HISTORY_RULES: Final = HistoryRules(id_pattern=r"[\s\S]{1,64}")
@@ -193,8 +194,8 @@ class ItemsWriter:
 
     def write_history(self, history: RepairedHistory) -> None:
         """Write the conversation of a request."""
-        for canister, position in history.pair():
-            item = self._write_plain(canister)
+        for canister, position, text in history.read(allows_native=True):
+            item = self._write_plain(canister, text)
             if item is None:
                 path = locate(position)
                 with reading_natives(canister, path):
@@ -203,20 +204,29 @@ class ItemsWriter:
                 self.items.append(item)
                 self.locations.append(position)
 
-    def _write_plain(self, canister: AnyCanister) -> dict[str, Any] | None:
+    def _write_plain(self, canister: AnyCanister, text: str | None) -> dict[str, Any] | None:
         """Return the item of a plain canister; ``None`` for any other.
 
         An answer or a call may have the id and the status of its item.
+
+        Args:
+            text: The text, if it is plain.
         """
         if type(canister) is UserCanister:
-            text = read_plain(canister.content, canister.native)
             return None if text is None else {"role": "user", "content": text}
         if type(canister) is AssistantCanister:
-            text = read_plain(canister.content, None)
-            if text is None:
+            kept = None if text is None else self._open_plain(canister)
+            if text is None or kept is None:
                 return None
-            native_fields = self._open_plain(canister)
-            return None if native_fields is None else _write_plain_answer(text, native_fields)
+            if not kept:
+                return {"type": "message", "role": "assistant", "content": text}
+            return {
+                "type": "message",
+                "id": kept["id"],
+                "role": "assistant",
+                "status": kept["status"],
+                "content": [{"type": "output_text", "text": text, "annotations": []}],
+            }
         if type(canister) is InvocationCanister:
             if self.qualified_names or not is_plain_call(canister, canister.native):
                 return None
@@ -225,7 +235,6 @@ class ItemsWriter:
                 return None
             return self._calls.write_plain(canister, native_fields)
         if type(canister) is ResultCanister:
-            text = read_plain(canister.content, canister.native)
             if text is None or canister.is_error or not self._calls.answers_function(canister):
                 return None
             identity = canister.invocation_id
@@ -239,14 +248,14 @@ class ItemsWriter:
         native = canister.native
         if native is None:
             return {}
-        if not self.ledger.admits(native, canister):
+        if not self.parts.ledger.admits(native, canister):
             return None
         try:
-            fields = msgspec.json.decode(native.data)
+            kept = _decode(native.data)
         except UNREADABLE:
             return None
-        is_plain = type(fields) is dict and fields.keys() == _PLAIN_ITEM_FIELDS
-        return fields if is_plain else None
+        is_plain = type(kept) is dict and len(kept) == 2 and "id" in kept and "status" in kept
+        return kept if is_plain else None
 
     def write(self, entries: Iterable[HistoryEntry]) -> None:
         """Write canisters, in their order."""
@@ -375,20 +384,7 @@ class ItemsWriter:
         self._add(self.parts.write_part(content, path, canister, "input_text"), path)
 
 
-_PLAIN_ITEM_FIELDS: Final = frozenset({"id", "status"})
-"""Native fields of most items of the vendor: an item with only these is written quickly."""
-
-
-def _write_plain_answer(text: str, native_fields: Mapping[str, Any]) -> dict[str, Any]:
-    if not native_fields:
-        return {"type": "message", "role": "assistant", "content": text}
-    return {
-        "type": "message",
-        "id": native_fields["id"],
-        "role": "assistant",
-        "status": native_fields["status"],
-        "content": [{"type": "output_text", "text": text, "annotations": []}],
-    }
+_decode: Final = msgspec.json.Decoder().decode
 
 
 def _is_item(canister: UserCanister | SupervisorCanister | DocumentCanister) -> bool:
