@@ -249,6 +249,11 @@ def belongs(previous: AnyCanister, canister: AnyCanister) -> bool:
 
     Without turn ids, an invocation belongs to the message before it.
     """
+    # Fast path: most turns have one canister.
+    if type(previous) is UserCanister:
+        return False
+    if type(previous) is ResultCanister and previous.owner is OURS:
+        return False
     if not (_is_from_model(previous) and _is_from_model(canister)):
         return False
     before: str | None = previous.turn_id

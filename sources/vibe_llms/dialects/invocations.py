@@ -27,11 +27,12 @@ def write_arguments(canister: InvocationCanister, protocol: str) -> str:
     Empty arguments of another protocol become an empty object, as not every vendor accepts the
     other spellings.
     """
-    origin = canister.origin
-    is_other_protocol = origin is not None and origin.protocol != protocol
-    if canister.form == "json" and is_other_protocol and canister.arguments in _EMPTY_ARGUMENTS:
-        return "{}"
-    return canister.arguments
+    arguments = canister.arguments
+    if arguments in _EMPTY_ARGUMENTS and canister.form == "json":
+        origin = canister.origin
+        if origin is not None and origin.protocol != protocol:
+            return "{}"
+    return arguments
 
 
 def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str:

@@ -14,7 +14,7 @@ import string
 import warnings
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,10 +120,10 @@ def estimate_texts(texts: Sequence[str]) -> TokenCount:
     An estimate depends on the shape of a word, not on its letters. Texts have few shapes, so that
     each is estimated once, and the rest is done by functions in C.
     """
-    # More than one blank is a piece of its own, and a single one separates words.
-    joined = " ".join(texts)
-    is_ascii = joined.isascii()
-    shapes = Counter(joined.translate(_SHAPES).replace("  ", "\t\t").split(" "))
+    shapes: Counter[str] = Counter()
+    for part in _divide(texts):
+        # More than one blank is a piece of its own, and a single one separates words.
+        shapes.update(" ".join(part).translate(_SHAPES).replace("  ", "\t\t").split(" "))
     tokens = error = _BLANK * (shapes.total() - len(texts))
     for shape, times in shapes.items():
         shape_tokens, shape_error = (
@@ -131,9 +131,24 @@ def estimate_texts(texts: Sequence[str]) -> TokenCount:
         )
         tokens += times * shape_tokens
         error += times * shape_error
+    is_ascii = all(map(str.isascii, texts))
     count, size = len(texts) - texts.count(""), sum(map(len if is_ascii else _measure, texts))
     estimate = min(max(round(tokens), count), size)  # no token is shorter than a byte
     return TokenCount(tokens=estimate, error_tokens=math.ceil(error) + 2 * count)
+
+
+def _divide(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the texts in parts: the words of a long conversation would take new memory.
+
+    The estimate is the same as that of the whole: no blanks meet where it is divided.
+    """
+    start = 0
+    for end in range(_TEXTS_AT_A_TIME, len(texts), _TEXTS_AT_A_TIME):
+        before, after = texts[end - 1], texts[end]
+        if before and after and before[-1] != " " and after[0] != " ":
+            yield texts[start:end]
+            start = end
+    yield texts[start:]
 
 
 def _measure(text: str) -> int:
@@ -178,6 +193,8 @@ _SHAPES: Final = str.maketrans(
 )
 _BLANK: Final = 0.05
 """Tokens of one blank, and the error: one before a word belongs to it."""
+
+_TEXTS_AT_A_TIME: Final = 64
 
 _SHORT_SHAPE: Final = 32
 """Maximum characters of a shape whose estimate is cached."""

@@ -32,6 +32,7 @@ from vibe_llms.models.tokens import (
     count_encoded,
     count_text,
     estimate_text,
+    estimate_texts,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -340,3 +341,13 @@ def test_every_kind_of_content_has_a_count() -> None:
 
     assert all(count.tokens > 0 and count.error_tokens > 0 for count in counts)
     assert sum(counts, TokenCount(tokens=0)) == estimate_contents(contents)
+
+
+@given(st.lists(st.text(" \n\tab7é", max_size=4), max_size=40))
+def test_many_texts_are_estimated_in_parts_as_in_one(texts: list[str]) -> None:
+    """Texts are divided only where no blanks meet."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vibe_llms.models.tokens._TEXTS_AT_A_TIME", 3)
+        divided = estimate_texts(texts)
+
+    assert divided == estimate_texts(texts)

@@ -19,6 +19,7 @@ from vibe_llms.messages.contents import MEDIA_CLASSES, FileContent, MediaContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import list_content_classes
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -108,12 +109,14 @@ def _normalize_controls(
 
 
 def _nativize_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    for index, canister in enumerate(request.canisters):
-        for place, content in enumerate(canister.content):
-            if isinstance(content, MEDIA_CLASSES):
-                path = f"canisters[{index}].content[{place}]"
-                _ensure_medium(content, canister, path, model.attributes)
-    return Translation({"canisters": [msgspec.to_builtins(each) for each in request.canisters]})
+    classes = list_content_classes(request.canisters)
+    if any(issubclass(each, MEDIA_CLASSES) for each in classes):
+        for index, canister in enumerate(request.canisters):
+            for place, content in enumerate(canister.content):
+                if isinstance(content, MEDIA_CLASSES):
+                    path = f"canisters[{index}].content[{place}]"
+                    _ensure_medium(content, canister, path, model.attributes)
+    return Translation({"canisters": list(map(msgspec.to_builtins, request.canisters))})
 
 
 def _ensure_medium(

@@ -83,7 +83,13 @@ def nativize_canisters(
     native: dict[str, Any] = {}
     if writer.system is not None:
         native["systemInstruction"] = writer.system.produce()
-    native["contents"] = [content.produce() for content in contents]
+    native["contents"] = [
+        # Most contents have only these fields.
+        {"role": content.role, "parts": content.parts}
+        if content.role and content.extras is None
+        else content.produce()
+        for content in contents
+    ]
     return Translation(native, ledger.losses)
 
 
@@ -158,29 +164,26 @@ class ContentsWriter:
 
     def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
         """Return the part of a call without native data but its signature; ``None`` for others."""
-        signature = self._read_signature(canister)
-        if signature is None or not is_plain_call(canister, canister.native):
+        fields = canister.__dict__
+        native, signature = fields["native"], ""
+        if native is not None:
+            if not self.parts.ledger.admits(native, canister):
+                return None
+            try:
+                signature = _decode_signature(native.data).thoughtSignature
+            except UNREADABLE:
+                return None
+            if not signature:
+                return None
+        if not is_plain_call(canister, native):
             return None
         arguments = read_arguments(canister)
         if arguments is None:
             return None
-        identity = canister.invocation_id
-        call = {"id": identity, "name": canister.name, "args": arguments}
+        identity = fields["invocation_id"]
+        call = {"id": identity, "name": fields["name"], "args": arguments}
         self._calls[identity] = call
         return {"functionCall": call, SIGNATURE: signature} if signature else {"functionCall": call}
-
-    def _read_signature(self, canister: InvocationCanister) -> str | None:
-        """Return the signature of a call, or an empty text; ``None`` if it has other data."""
-        native = canister.native
-        if native is None:
-            return ""
-        if not self.parts.ledger.admits(native, canister):
-            return None
-        try:
-            kept = _decode_signature(native.data)
-        except UNREADABLE:
-            return None
-        return fields.thoughtSignature or None
 
     def write(self, entry: HistoryEntry) -> None:
         """Write one canister of a repaired conversation. Raises RequestError."""

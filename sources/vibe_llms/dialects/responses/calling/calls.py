@@ -63,21 +63,24 @@ class CallsWriter:
         Args:
             native_fields: The id and the status of its item, if known.
         """
+        fields = canister.__dict__
+        identity = fields["invocation_id"]
         item = {
             "type": "function_call",
-            "call_id": canister.invocation_id,
-            "name": canister.name,
+            "call_id": identity,
+            "name": fields["name"],
             "arguments": write_arguments(canister, PROTOCOL),
             **native_fields,
         }
-        self._written[canister.invocation_id] = item
+        self._written[identity] = item
         return item
 
     def answers_function(self, canister: ResultCanister) -> bool:
         """Return whether a result answers a function call that was written."""
-        if canister.owner is not OURS:
+        fields = canister.__dict__
+        if fields["owner"] is not OURS:
             return False
-        call = self._written.get(canister.invocation_id)
+        call = self._written.get(fields["invocation_id"])
         return call is not None and call.get("type") == "function_call"
 
     def write_invocation(self, canister: InvocationCanister, path: str) -> dict[str, Any] | None:
