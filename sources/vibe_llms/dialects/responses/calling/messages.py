@@ -215,16 +215,16 @@ class ItemsWriter:
         if type(canister) is UserCanister:
             return None if text is None else {"role": "user", "content": text}
         if type(canister) is AssistantCanister:
-            kept = None if text is None else self._open_plain(canister)
-            if text is None or kept is None:
+            native_fields = None if text is None else self._open_plain(canister)
+            if text is None or native_fields is None:
                 return None
-            if not kept:
+            if not native_fields:
                 return {"type": "message", "role": "assistant", "content": text}
             return {
                 "type": "message",
-                "id": kept["id"],
+                "id": native_fields["id"],
                 "role": "assistant",
-                "status": kept["status"],
+                "status": native_fields["status"],
                 "content": [{"type": "output_text", "text": text, "annotations": []}],
             }
         if type(canister) is InvocationCanister:
@@ -252,11 +252,11 @@ class ItemsWriter:
         if not self.parts.ledger.admits(native, canister):
             return None
         try:
-            kept = _decode(native.data)
+            fields = _decode(native.data)
         except UNREADABLE:
             return None
-        is_plain = type(kept) is dict and len(kept) == 2 and "id" in kept and "status" in kept
-        return kept if is_plain else None
+        is_plain = type(fields) is dict and len(fields) == 2 and "id" in fields and "status" in fields
+        return fields if is_plain else None
 
     def write(self, entries: Iterable[HistoryEntry]) -> None:
         """Write canisters, in their order."""
