@@ -255,7 +255,9 @@ class ItemsWriter:
             fields = _decode(native.data)
         except UNREADABLE:
             return None
-        is_plain = type(fields) is dict and len(fields) == 2 and "id" in fields and "status" in fields
+        is_plain = (
+            type(fields) is dict and len(fields) == 2 and "id" in fields and "status" in fields
+        )
         return fields if is_plain else None
 
     def write(self, entries: Iterable[HistoryEntry]) -> None:
