@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,53 @@ def test_mistakes_are_named_in_one_line(arguments: tuple[str, ...], words: str) 
 
     assert done.exit_code != 0
     assert words in str(done.exception) + done.output
+
+
+def test_names_of_folders_with_odd_characters(tmp_path: Path) -> None:
+    folder = tmp_path / 'a\x7f"\\ü\u202e'
+    folder.mkdir()
+    assert run("recall", "add", str(folder)).exit_code == 0
+    listed = json.loads(run("recall", "list", "--json").stdout)
+    assert listed == [{"folder": str(folder), "files": 0}]
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system has no such names")
+    done = run("recall", "add", str(folder))
+    assert done.exit_code == 2
+    assert "is not UTF-8" in done.stderr
+
+
+def test_folders_that_are_no_list_are_not_read_as_one(tmp_path: Path) -> None:
+    assert run("recall", "add", str(tmp_path)).exit_code == 0
+    (file,) = (tmp_path / "settings").rglob("*.toml")
+    file.write_text('[ensembles.recall]\nfolders = "docs"\n')
+    done = run("recall", "list")
+    assert done.exit_code != 0
+    assert "ensembles.recall.folders" in str(done.exception)
+
+
+def test_escapes_of_a_document_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a\x1b[31m.md").write_text("# Title\x1b[1m\n\na bridge \x1b]0;x\x07 \u202e here\n")
+    assert run("recall", "add", str(folder)).exit_code == 0
+    done = run("recall", "search", "--documents", "bridge")
+    assert "bridge" in done.stdout
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)
+
+
+def test_a_conversation_with_damaged_metadata_hides_no_other(tmp_path: Path) -> None:
+    ask("the bridge over the river")
+    ask("a bridge")
+    file = min((tmp_path / "data").rglob("metadata.toml"))
+    file.write_text("{")
+
+    done = run("search", "--meaning", "--role", "user", "bridge")
+
+    assert done.exit_code == 0, done.output
+    assert len(done.stdout.splitlines()) == 2

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.exceptions import StoreError
 from vibe_llms.interfaces.cli.access import load_application, open_index, warn_untrusted
 from vibe_llms.interfaces.cli.options import ROLE, command, download_option, json_option
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.index import SearchHit
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
 
 
 @command("search")
@@ -84,8 +86,15 @@ async def _search_meaning(
     progress = TerminalProgress("conversations")
     async with application, MeaningIndex(application=application, progress=progress) as index:
         found = await index.search(query, limit=limit, role=role, parts=parts)
-    read_metadata = application.store.read_metadata
-    return [produce_search_hit(hit, read_metadata(hit.document).name) for hit in found]
+    return [produce_search_hit(hit, _read_name(application.store, hit.document)) for hit in found]
+
+
+def _read_name(store: ConversationStore, identity: str) -> str | None:
+    """Return the name of a conversation; ``None`` also if its metadata are damaged or deleted."""
+    try:
+        return store.read_metadata(identity).name
+    except StoreError:
+        return None
 
 
 def _write_hit(hit: SearchHit) -> None:

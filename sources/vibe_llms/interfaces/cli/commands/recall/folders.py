@@ -11,6 +11,7 @@ import click
 from vibe_llms.interfaces.cli.access import load_application, load_configuration
 from vibe_llms.interfaces.cli.options import command, download_option, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
+from vibe_llms.tables.reading import read_table
 
 SETTING = "ensembles.recall.folders"
 
@@ -27,10 +28,14 @@ async def add(folders: tuple[str, ...], yes: bool) -> None:
     files that are not UTF-8, and files of more than 5 MB are skipped. Later searches read only
     files that have changed.
     """
+    from vibe_llms.retrieval.sources import name_collection
+
     paths = [Path(folder).expanduser().absolute() for folder in folders]
     for path in paths:
         if not path.is_dir():
             raise click.UsageError(f"{path} is not a folder. Name an existing one.")
+        if not _is_utf_8(path):
+            raise click.UsageError(f"The name of {name_collection(path)} is not UTF-8. Rename it.")
     _write([*read_folders(), *paths])
     from vibe_llms.interfaces.cli.progress import TerminalProgress
     from vibe_llms.retrieval import MeaningIndex
@@ -88,8 +93,20 @@ async def remove(folders: tuple[str, ...], yes: bool) -> None:
 
 def read_folders() -> list[Path]:
     """Return the configured folders."""
+    from vibe_llms.retrieval.recalling import RecallSettings
+
     settings = load_configuration().ensembles["recall"].settings
-    return [Path.cwd() / Path(each).expanduser() for each in settings.get("folders", ())]
+    place = SETTING.rpartition(".")[0]
+    fixed = {"name": "recall", "working_directory": Path.cwd()}
+    return list(read_table(RecallSettings, settings, place, **fixed).paths)
+
+
+def _is_utf_8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _write(folders: Sequence[Path]) -> None:
@@ -102,7 +119,7 @@ def _write(folders: Sequence[Path]) -> None:
 
 
 def _encode(names: dict[str, None]) -> str:
-    """Return a TOML array: strings in JSON are also valid in TOML."""
+    """Return a TOML array: strings in JSON are also valid in TOML, except for one character."""
     import json
 
-    return json.dumps(list(names), ensure_ascii=False)
+    return json.dumps(list(names), ensure_ascii=False).replace("\x7f", "\\u007f")
