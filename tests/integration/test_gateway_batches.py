@@ -339,3 +339,19 @@ async def test_metadata_have_a_limit(routed: RoutedGateway) -> None:
                 completion_window="24h",
                 metadata={"a": "x" * 70_000},
             )
+
+
+async def test_results_of_a_batch_under_way_are_refused(
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold_answers(monkeypatch)
+    params = {"model": "quick", "max_tokens": 64, "messages": [{"role": "user", "content": "Sea?"}]}
+    async with routed.run(TABLES):
+        url = f"{routed.address}/v1/messages/batches"
+        body = {"requests": [{"custom_id": "a", "params": params}]}
+        async with routed.session.post(url, json=body) as answer:
+            identity = (await answer.json())["id"]
+        async with routed.session.get(f"{url}/{identity}/results") as answer:
+            assert answer.status == 400
+        async with routed.session.delete(f"{url}/{identity}") as answer:
+            assert answer.status == 400

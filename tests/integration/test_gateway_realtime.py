@@ -152,3 +152,12 @@ async def test_the_key_of_the_gateway_is_not_sent_to_the_vendor(routed: RoutedGa
             await connection.recv()
     (request,) = routed.vendor.requests  # type: ignore[attr-defined]
     assert request.path == "/v1/realtime?model=gpt-realtime&intent=x"
+
+
+async def test_what_was_reserved_is_settled(routed: RoutedGateway) -> None:
+    authorizer = FriendAuthorizer()
+    async with routed.run(TABLES, authorizer=authorizer), connect(routed, "friend") as connection:
+        await connection.recv()
+        await connection.response.create()
+        await connection.recv()
+    assert authorizer.calls == ["reserve", "settle"]

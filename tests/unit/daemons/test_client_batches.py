@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +25,24 @@ from vibe_llms.daemons.gateway.batches.storage import (
 from vibe_llms.logs.locks import locked
 
 DAY_OF_TEST = 40 * DAY_SECONDS
-SCOPE = {"type": "http", "headers": [(b"authorization", b"Bearer sk-secret")]}
+SCOPE: Any = {"type": "http", "headers": [(b"authorization", b"Bearer sk-secret")]}
 
 
 class Service:
     """Answers all requests with one body, and counts them."""
 
-    def __init__(self, body: bytes = b"{}", status: int = 200) -> None:
-        self.body, self.status, self.requests = body, status, 0
+    def __init__(
+        self, body: bytes = b"{}", statuses: Iterable[int] = (), headers: Sequence[Any] = ()
+    ) -> None:
+        self.body, self.statuses, self.headers = body, iter(statuses), headers
+        self.requests = 0
+        self.received: list[Any] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.requests += 1
-        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        self.received.append(dict(scope["headers"]))
+        status = next(self.statuses, 200)
+        await send({"type": "http.response.start", "status": status, "headers": self.headers})
         await send({"type": "http.response.body", "body": self.body})
 
 
@@ -62,9 +70,9 @@ def add(runner: GatewayBatchRunner, count: int = 3, **fields: Any) -> GatewayBat
     return batch
 
 
-async def run(runner: GatewayBatchRunner, batch: GatewayBatch) -> GatewayBatch:
+async def run(runner: GatewayBatchRunner, batch: GatewayBatch, scope: Any = SCOPE) -> GatewayBatch:
     """Runs a batch until its task ends; returns its state."""
-    runner.start(batch, SCOPE)
+    runner.start(batch, scope)
     (task,) = runner._tasks.values()
     await task
     return runner.storage.find(batch.id, "ann", "batch_")
@@ -178,3 +186,44 @@ async def test_what_nobody_reads_again_is_deleted(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "batches").iterdir()} == {new.id, fresh.id}
     assert old.id != new.id
     assert {path.stem for path in (tmp_path / "files").iterdir()} == {file.id}
+
+
+async def test_a_shutdown_does_not_end_a_batch(tmp_path: Path) -> None:
+    runner = produce_runner(tmp_path, Service(statuses=[200] + [503] * 9))
+    batch = add(runner, 9)
+    runner.drain()
+
+    assert (await run(runner, batch)).status == "in_progress"
+    assert len(runner.storage.read_results(batch)) < 9
+
+
+async def test_headers_of_one_request_are_not_repeated(tmp_path: Path) -> None:
+    service = Service()
+    runner = produce_runner(tmp_path, service)
+    pairs = [(b"Idempotency-Key", b"1"), (b"Expect", b"100-continue"), (b"x-tag", b"a")]
+    scope = {**SCOPE, "headers": [*SCOPE["headers"], *pairs], "query_string": b"limit=3"}
+    await run(runner, add(runner), scope)
+
+    assert service.received == 3 * [
+        {
+            b"authorization": b"Bearer sk-secret",
+            b"x-tag": b"a",
+            b"content-type": b"application/json",
+        }
+    ]
+
+
+async def test_a_pause_is_at_least_as_long_as_the_answer_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    service = Service(statuses=[429, 429, 200], headers=[(b"Retry-After", b"17")])
+    runner = produce_runner(tmp_path, service)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    batch = await run(runner, add(runner, 1))
+
+    assert (batch.completed, pauses) == (1, [17.0, 17.0])

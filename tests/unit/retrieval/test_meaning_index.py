@@ -345,3 +345,20 @@ def test_a_text_without_a_direction_is_found_by_its_words(
     monkeypatch.setattr(WordsEmbedder, "call", embed)
     save(application, "A bridge.", "A train.")
     assert search(application, "bridge") == ["A bridge."]
+
+
+def test_the_nearest_of_all_sources_is_first(application: Application, tmp_path: Path) -> None:
+    save(application, "A bridge and many other words of no importance here.")
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("bridge")
+    assert search(application, "bridge", folders=[folder])[0] == "bridge"
+
+
+def test_links_are_left_out(application: Application, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (tmp_path / "secret.md").write_text("a secret bridge")
+    (folder / "a.md").symlink_to(tmp_path / "secret.md")
+    (folder / "b").symlink_to(tmp_path, target_is_directory=True)
+    assert search(application, "bridge", folders=[folder]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from vibe_llms.conversations.tags import OWNER_TAG
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.retrieval import MeaningIndex
 from vibe_llms.retrieval.recalling import RecallEnsemble
 
 
@@ -148,3 +150,16 @@ async def test_a_missing_folder_fails_in_words(tmp_path: Path) -> None:
 async def test_invalid_settings_are_named(tmp_path: Path, setting: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(setting))):
         await produce_application(tmp_path, **setting).produce_ensembles(["recall"])
+
+
+async def test_a_slow_update_is_told(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = produce_application(tmp_path, folders=[str(folder)], seconds=0.05)
+
+    async def update(self: MeaningIndex) -> int:
+        await asyncio.sleep(30)
+        return 0
+
+    monkeypatch.setattr(MeaningIndex, "update", update)
+    assert "Not everything is indexed" in (await recall(application, "money")).text
