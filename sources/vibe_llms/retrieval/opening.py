@@ -20,7 +20,7 @@ from vibe_llms.foundation.optional_packages import needing
 if TYPE_CHECKING:
     import apsw
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the schema and of the passages. Change it with either, and with the tokenizer."""
 
 PATIENCE_MS: Final = 30_000

@@ -86,8 +86,19 @@ def split_text(text: str) -> Iterator[Piece]:
     """Split a text at its headings and paragraphs into pieces of limited length.
 
     Headings are those of Markdown and of reStructuredText. Paragraphs stay together as far as the
-    limit allows; longer ones are cut at the end of a line or of a sentence.
+    limit allows; longer ones are cut at the end of a line or of a sentence. A text that has only
+    headings is a paragraph.
     """
+    pieces = _split_sections(text)
+    first = next(pieces, None)
+    if first is not None:
+        yield first
+        yield from pieces
+    else:
+        yield from _cut(Piece(1, "", text))
+
+
+def _split_sections(text: str) -> Iterator[Piece]:
     collected: list[str] = []
     size, start, heading, section = 0, 1, "", 0
     for number, block in _split_blocks(text):

@@ -128,3 +128,14 @@ def test_titles_are_without_their_marks(line: str, title: str) -> None:
 def test_lines_are_counted_like_in_an_editor(end: str) -> None:
     pieces = list(split_text(f"# A{end}a\fb\u2028c\x85d{end}{end}# B{end}e"))
     assert [(piece.line, piece.heading) for piece in pieces] == [(2, "A"), (5, "B")]
+
+
+@pytest.mark.parametrize("text", ["# What is a bridge?", "A bridge\n========\n", "\n# A\n\n## B\n"])
+def test_a_text_of_headings_alone_is_found(text: str) -> None:
+    (piece,) = split_text(text)
+    assert piece.text.strip() == text.strip()
+
+
+@pytest.mark.parametrize("text", ["", "\n \n\t"])
+def test_a_blank_text_has_no_pieces(text: str) -> None:
+    assert list(split_text(text)) == []
