@@ -265,6 +265,12 @@ class Log:
             if self._lock is not None:
                 locks.release(self._lock)
 
+    def close_inherited(self) -> None:
+        """Close the files in a child process; the lock stays with its parent."""
+        for file in (self._file, self._tally_file, self._lock):
+            if file is not None:
+                file.close()
+
     def __enter__(self) -> Self:
         return self
 

@@ -19,7 +19,8 @@ from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores import open_files
 from vibe_llms.conversations.stores.migration import migrate
-from vibe_llms.exceptions import UnknownConversationError
+from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.logs.locks import locked
 from vibe_llms.logs.tallies import Tally, read_tally
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
@@ -205,6 +206,34 @@ def test_a_child_process_opens_files_of_its_own(store: DirectoryStore) -> None:
 
     assert (child.exitcode, len(texts(store))) == (0, 102)
     assert not verify(store).findings
+
+
+@pytest.mark.parametrize("method", ["lock", "drop", "keep"])
+def test_a_child_process_leaves_its_parents_lock(store: DirectoryStore, method: str) -> None:
+    """The child closes the files that it has inherited while the parent appends."""
+    logs = store.guards.logs
+    open_log = logs._open_logs["a"]
+    open_log.log.lock(0)
+
+    child = multiprocessing.get_context("fork").Process(
+        target=close_in_child, args=(logs, open_log, method)
+    )
+    child.start()
+    child.join()
+
+    assert child.exitcode == 0
+    path = str(Path(store.locate("a"), "lock"))
+    with pytest.raises(StoreError), locked(path, wait_seconds=0):
+        pass
+
+
+def close_in_child(logs: open_files.LogCache, open_log: open_files.OpenLog, method: str) -> None:
+    if method == "lock":
+        assert logs.lock("a", 0) is None
+    elif method == "drop":
+        logs.drop("a")
+    else:
+        logs.keep("a", open_log)  # replaces itself, as another thread's does
 
 
 def test_few_stay_open_and_none_without_the_store(store: DirectoryStore, tmp_path: Path) -> None:

@@ -39,6 +39,17 @@ class OpenLog(NamedTuple):
     changed: int
     process: int
 
+    def close(self) -> None:
+        """Close the files; in a child process, without releasing its parent's lock.
+
+        A lock belongs to the open file that both share: the child would release it in the middle of
+        an append of the parent.
+        """
+        if self.process == os.getpid():
+            self.log.close()
+        else:
+            self.log.close_inherited()
+
 
 class LogCache:
     """Cache of open messages, of the conversations used last. May be used by several threads."""
@@ -67,29 +78,29 @@ class LogCache:
         except FileNotFoundError:  # deleted or moved
             pass
         except BaseException:
-            open_log.log.close()
+            open_log.close()
             raise
-        open_log.log.close()
+        open_log.close()
         return None
 
     def keep(self, identity: str, open_log: OpenLog) -> None:
         """Put suspended messages into the cache; close those that were used least recently."""
         previous = self._open_logs.pop(identity, None)  # of another thread
         if previous is not None:
-            previous.log.close()
+            previous.close()
         self._open_logs[identity] = open_log
         while len(self._open_logs) > CAPACITY:
             try:
                 oldest = self._open_logs.pop(next(iter(self._open_logs)))
             except (KeyError, StopIteration, RuntimeError):  # another thread was first
                 continue
-            oldest.log.close()
+            oldest.close()
 
     def drop(self, identity: str) -> None:
         """Close the messages of a conversation, if they are open."""
         open_log = self._open_logs.pop(identity, None)
         if open_log is not None:
-            open_log.log.close()
+            open_log.close()
 
     def __del__(self) -> None:
         for identity in [*self._open_logs]:
