@@ -61,7 +61,7 @@ class LineCounts(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class JournalLine(msgspec.Struct, gc=False, kw_only=True):
-    """Line of one item; absent values are null, so that every line has the same fields."""
+    """Line of one item. Missing values are null, except that fields that are unset are left out."""
 
     batch: str | msgspec.UnsetType = msgspec.UNSET
     input: str | msgspec.UnsetType = msgspec.UNSET
@@ -91,22 +91,22 @@ class _Source(msgspec.Struct, gc=False):
     stop_reason: StopReason | None = None
 
 
-class _WrittenLine(JournalLine, gc=False, kw_only=True):
-    """A written line for reading, with all fields checked."""
+class _ReadLine(JournalLine, gc=False, kw_only=True):
+    """A line to read: unlike in :class:`JournalLine`, the fields of the origin are validated."""
 
     origin: _Source | None  # type: ignore[assignment]
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plainify).encode
-_decode_line = msgspec.json.Decoder(_WrittenLine).decode
+_decode_line = msgspec.json.Decoder(_ReadLine).decode
 _decode_head = msgspec.json.Decoder(LineHead).decode
 _make_item = trusted(BatchItem)
 _make_origin = trusted(Origin)
 _make_usage = trusted(Usage)
 
 
-_TEXT = hashlib.sha256(b'"')
-"""Hash of a quotation mark, with which the JSON of a text begins; the text is added to a copy."""
+_STRING_PREFIX_HASH = hashlib.sha256(b'"')
+"""Hash of the quotation mark that begins a JSON string; each text is added to a copy of it."""
 
 
 def digest(value: Any) -> str:
@@ -116,7 +116,7 @@ def digest(value: Any) -> str:
         RequestError: JSON cannot represent it.
     """
     if value.__class__ is str:
-        text_hash = _TEXT.copy()
+        text_hash = _STRING_PREFIX_HASH.copy()
         text_hash.update(value.encode("utf-8", "surrogatepass"))
         return text_hash.hexdigest()[:DIGEST_CHARACTERS]
     try:
@@ -131,7 +131,11 @@ def digest(value: Any) -> str:
 
 
 def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = "") -> bytes:
-    """Encode an item as a line, with its line break. Outputs for readers have no digests.
+    """Encode an item as a line, with its line break.
+
+    Args:
+        batch: Digest of the batch's settings; empty in outputs, which have no digests.
+        input_digest: Digest of the input; empty in outputs.
 
     Raises:
         CodecError: The function's return value cannot be written as JSON.
@@ -230,7 +234,7 @@ def _write_origin(origin: Origin) -> dict[str, str | None]:
     }
 
 
-def _read_origin(line: _WrittenLine) -> Origin | None:
+def _read_origin(line: _ReadLine) -> Origin | None:
     source, counts = line.origin, line.usage
     if source is None:
         return None

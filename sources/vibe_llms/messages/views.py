@@ -24,11 +24,11 @@ from vibe_llms.messages.texts import BOUNDARY
 
 
 def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
-    """Return the text of one or several canisters, without reasoning; blocks in order.
+    """Return the text of one or several canisters, in order and without reasoning.
 
-    Texts of a model join directly, as they are streamed (vendors split a text at citations). An
-    empty line separates canisters, a model's texts before and after reasoning or media, and all
-    texts from others.
+    Consecutive texts of a model's canister are joined directly, because vendors split a text at
+    citations. An empty line separates all other texts: those of different canisters, those before
+    and after reasoning or media, and those of a canister that is not from a model.
     """
     if isinstance(canisters, Iterable):
         return BOUNDARY.join(filter(None, [each.text for each in canisters]))
@@ -98,7 +98,7 @@ def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
 
 
 def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
-    """Add up usages; ``None`` if none was reported."""
+    """Return the sum of usages without the missing ones; ``None`` if all are missing."""
     total: Usage | None = None
     for usage in usages:
         if usage is not None:
@@ -107,12 +107,12 @@ def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
 
 
 def is_input_blank(canisters: Sequence[AnyCanister]) -> bool:
-    """Return whether only blank text follows the last answer or tool result.
+    """Return whether there are messages after the last answer or tool result, all of them blank.
 
-    Then there is nothing that a model could answer. Instructions with text are input only if no
-    other message follows the answer.
+    Then there is nothing that a model could answer. Instructions with text count as input only if
+    no other message follows the answer.
     """
-    blank: list[AnyCanister] = []
+    has_blank_message = False
     instructions: list[AnyCanister] = []
     for canister in reversed(canisters):
         if canister.role in ("assistant", "invocation", "result"):
@@ -122,8 +122,10 @@ def is_input_blank(canisters: Sequence[AnyCanister]) -> bool:
         elif _has_content(canister):
             return False
         else:
-            blank.append(canister)
-    return bool(blank or (instructions and not any(map(_has_content, instructions))))
+            has_blank_message = True
+    if has_blank_message:
+        return True
+    return bool(instructions) and not any(map(_has_content, instructions))
 
 
 def _has_content(canister: AnyCanister) -> bool:

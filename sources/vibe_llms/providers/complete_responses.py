@@ -50,7 +50,7 @@ async def receive_complete(
     assembler: Assembler | None = None  # not needed for simple answers
     started = time.perf_counter()
     try:
-        translation = await model.translate_apart(request, streaming=streaming)
+        translation = await model.translate_without_blocking(request, streaming=streaming)
         losses = translation.losses
         source = await model.send(translation.value, request, streaming=streaming)
         if isinstance(source, SimpleResponseSource):
@@ -62,6 +62,7 @@ async def receive_complete(
     except Exception as error:
         ours = ensure_ours(error)
         if assembler is not None:
+            # `missed` counts the attempts that did not reach the vendor.
             ours.keep_arrived(
                 assembler.produce_canisters(), sent=assembler.attempts, missed=assembler.missed
             )
@@ -91,13 +92,13 @@ async def receive_with_reactors(
         dispatcher.dispatch_start(
             provider=descriptor.provider, model=descriptor.name, streaming=streaming
         )
-        translation = await model.translate_apart(request, streaming=streaming)
+        translation = await model.translate_without_blocking(request, streaming=streaming)
         losses = translation.losses
         source = await model.send(translation.value, request, streaming=streaming)
         if isinstance(source, SimpleResponseSource):
             response = source.produce_response(request, losses, time.perf_counter() - started)
     except BaseException as error:
-        # A stream handles errors, and below also answers that need an assembler.
+        # A stream handles errors and, below, answers that need an assembler.
         stream = _resume(model, request, dispatcher, partial(_fail, error), started)
         return await stream.receive_complete()
     if not isinstance(source, SimpleResponseSource):
@@ -107,10 +108,10 @@ async def receive_with_reactors(
         arrived = response.canisters[0].timestamp
         dispatcher.dispatch_text(source.list_events(response, losses), arrived)
     finally:  # also if a reactor raises SystemExit
-        last = dispatcher.list_last("completed", response.canisters, response=response)
-        rest = dispatcher.dispatch_all(last)
-        if rest or not dispatcher.is_idle:
-            await _dispatch_late(dispatcher, rest)
+        last_events = dispatcher.list_last("completed", response.canisters, response=response)
+        undispatched = dispatcher.dispatch_all(last_events)
+        if undispatched or not dispatcher.is_idle:
+            await _dispatch_late(dispatcher, undispatched)
     return response
 
 

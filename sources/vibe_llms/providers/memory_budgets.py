@@ -28,7 +28,8 @@ class MemoryBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.size = 0
-        self._lock = threading.RLock()  # garbage collection may run at any time
+        # Reentrant: a weakref callback may call `_remove` while this thread holds the lock.
+        self._lock = threading.RLock()
         self._caches: OrderedDict[int, tuple[weakref.ref[ClearableCache], int]] = OrderedDict()
 
     def set_size(self, cache: ClearableCache, size: int) -> None:

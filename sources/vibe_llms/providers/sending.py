@@ -113,8 +113,10 @@ class SendingModel(abc.ABC, Generic[_Native]):
             refuse_losses(translation.losses)
         return translation
 
-    async def translate_apart(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translate like :meth:`translate`; large requests in a thread."""
+    async def translate_without_blocking(
+        self, request: Request, *, streaming: bool
+    ) -> Translation[_Native]:
+        """Translate like :meth:`translate`, but large requests in a thread."""
         if not is_large(request):
             return self.translate(request, streaming=streaming)
         return await run_outside_loop(partial(self.translate, request, streaming=streaming))
@@ -142,7 +144,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
 
     async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
         """Translate and send an unchanged request. Raises ConverseError."""
-        translation = await self.translate_apart(request, streaming=streaming)
+        translation = await self.translate_without_blocking(request, streaming=streaming)
         source = await self.send(translation.value, request, streaming=streaming)
         return Translation(source, translation.losses)
 

@@ -111,7 +111,7 @@ class MeaningIndex(Closing):
             query: A question or a description, in any language that the embedder knows.
             limit: Maximum number.
             role: Only messages of this role: user, assistant, supervisor or document.
-            parts: Include parts of other conversations, such as visits of flows.
+            parts: Include conversations that belong to another one, such as a flow's visits.
             update: First embed what is new; see :meth:`update`.
 
         Raises:

@@ -70,11 +70,13 @@ def find_passages(
         match: The query in the syntax of SQLite's FTS5.
         limit: Maximum number.
         role: Only messages of this role.
-        parts: Include parts of other conversations.
+        parts: Include conversations that belong to another one, such as a flow's visits.
     """
     wanted = min(max(CANDIDATES, 2 * limit), MAX_NEIGHBORS)
     near: list[tuple[int, float]] = []
     rankings: list[list[int]] = []
+    # Scores of words are not comparable between collections, so each collection has a ranking of
+    # its own; similarities are comparable, and give one ranking of all collections.
     for collection in collections:
         near += database.find_nearest(vector, wanted, collection, role=role, parts=parts)
         rankings.append(database.find_words(match, wanted, collection, role=role, parts=parts))
@@ -106,7 +108,7 @@ def find_passages(
 
 
 def produce_search_hit(hit: MeaningHit, name: str | None) -> SearchHit:
-    """Return a message in the form of a search for words; its snippet is the beginning.
+    """Return a passage as a hit of the full-text search, with the beginning of its text.
 
     Args:
         name: Name of the conversation.

@@ -278,7 +278,7 @@ class RunIndex:
         """Yield what :meth:`survey` returns, lazily.
 
         Args:
-            parts: Include parts of other runs.
+            parts: Include runs that belong to another one, such as a flow's visits.
         """
         wanted_states = frozenset(states)
         for entry in self._walk(wanted_states, owner, after, parts=parts):
@@ -345,7 +345,7 @@ def survey_runs(
 
     Args:
         states: States to include.
-        parts: Include parts of other runs, such as the visits of a flow.
+        parts: Include runs that belong to another one, such as a flow's visits.
 
     Raises:
         StoreError: The store keeps no logs of runs.

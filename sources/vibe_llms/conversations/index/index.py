@@ -84,7 +84,7 @@ class ConversationIndex:
 
         Args:
             limit: Maximum number; ``None`` for all.
-            parts: Include parts of other conversations.
+            parts: Include conversations that belong to another one, such as a flow's visits.
         """
 
         def read(connection: sqlite3.Connection) -> list[ConversationRow]:
@@ -119,7 +119,7 @@ class ConversationIndex:
             query: The user's words; any text is valid.
             limit: Maximum number.
             role: Only canisters of this role.
-            parts: Include parts of other conversations.
+            parts: Include conversations that belong to another one, such as a flow's visits.
 
         Raises:
             UnknownNameError: The role is unknown.

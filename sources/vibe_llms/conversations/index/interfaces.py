@@ -23,8 +23,8 @@ class Index(Protocol):
 
         Args:
             limit: Maximum number; ``None`` for all.
-            parts: Include parts of other conversations, which have a tag that begins with
-                :data:`~vibe_llms.conversations.tags.PART_TAG`.
+            parts: Include conversations that belong to another one, such as a flow's visits. They
+                have a tag that begins with :data:`~vibe_llms.conversations.tags.PART_TAG`.
         """
 
     def search(

@@ -17,7 +17,11 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A line with its event still encoded; see :class:`.log.LoggedEvent`."""
+    """A line with its event still encoded; see :class:`.log.LoggedEvent`.
+
+    Attributes:
+        kept: In the last line of the compacted part, the number of lines of this part; else 0.
+    """
 
     sequence: int
     timestamp: datetime
@@ -31,7 +35,8 @@ class Flaw(NamedTuple):
 
     Attributes:
         line: Its number among the lines read, from 1.
-        sequence: The number that its event should have; in the compacted part, the lowest possible.
+        sequence: The expected number of its event; in the compacted part, where numbers may be
+            missing, the lowest possible number.
         detail: Description of the flaw.
     """
 
@@ -111,24 +116,28 @@ def find_base(lines: Sequence[bytes]) -> tuple[int, int] | None:
 
 
 def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent | Flaw]:
-    """Read all lines of a log after a number, and verify that none is missing between them.
+    """Yield the events of a log's lines, and a flaw for each damaged or wrongly numbered line.
 
-    In the compacted part, at the beginning, the numbers rise, and its last line has the number of
-    its lines. After it, each number is one higher than the one before.
+    In the compacted part, at the beginning, the numbers increase but may have gaps; ``kept`` of its
+    last line is its number of lines. After it, each number is one higher than the previous one.
+
+    Args:
+        lines: All lines after one event, or the whole log.
+        after: The number of that event; 0 for the whole log.
     """
     base_index, base = find_base(lines) or (-1, after)
     previous = after
     for index, data in enumerate(lines):
-        line, expected = (
-            index + 1,
-            base + index - base_index if index > base_index else previous + 1,
-        )
+        line = index + 1
+        is_compacted = index <= base_index
+        expected = previous + 1 if is_compacted else base + index - base_index
+        highest = base if is_compacted else expected
         try:
             logged = open_envelope(read_envelope(data))
         except (*UNREADABLE, CodecError) as error:
             yield Flaw(line, expected, str(error))
             continue
-        number, highest = logged.sequence, base if index <= base_index else expected
+        number = logged.sequence
         if index == base_index and not after and logged.kept != line:
             yield Flaw(line, expected, f"it claims that {logged.kept} lines were stored before it")
         elif expected <= number <= highest:

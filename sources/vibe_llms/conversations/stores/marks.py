@@ -9,9 +9,10 @@ from typing import Final
 from vibe_llms.logs.disk import Disk
 
 RENEWAL_NS: Final = 5_000_000_000
-"""Age up to which the time of a folder need not be set again for another change.
+"""Minimum interval between two updates of a folder's modification time.
 
-The index scans a folder again until its time is much older (:data:`.index.refresh.UNCERTAIN_NS`).
+Changes within the interval are detected nevertheless: the index scans a folder each time until the
+folder's time is much older (:data:`.index.refresh.UNCERTAIN_NS`).
 """
 
 
@@ -19,8 +20,8 @@ class ChangeMarks:
     """Sets the times of shards' folders. May be used by several threads.
 
     A writer marks a conversation before a change, so that the index detects the change even if the
-    writer is killed. It marks it again after the change, which has a cost only if the change took
-    long.
+    writer is killed. It marks the conversation again after the change; this second mark does
+    nothing unless the change took longer than :data:`RENEWAL_NS`.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -28,14 +29,14 @@ class ChangeMarks:
         self._times: dict[str, int] = {}  # by folder; there are only as many as shards
 
     def mark(self, path: str) -> None:
-        """Set the time of the shard of a conversation that changes, or has changed.
+        """Set the time of a shard's folder, because a conversation in it changes or has changed.
 
         Args:
-            path: Path of a file in the folder.
+            path: Path of a file of the conversation: shard, conversation, file.
         """
         shard = path.rsplit("/", 2)[0]
         now = time.time_ns()
-        # The clock may have been set back.
+        # If the clock was set back, the age is negative, and the time is set again.
         if 0 <= now - self._times.get(shard, 0) < RENEWAL_NS:
             return
         # Some shared folders do not allow it; then the daily comparison detects the change.

@@ -21,7 +21,7 @@ _UNFINISHED: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due
 class Attachments:
     """Supervision of attached runs while the daemon runs.
 
-    After a restart of the daemon, watchers of such runs have that time to reconnect.
+    After a restart of the daemon, watchers have ``seconds`` to reconnect to an attached run.
 
     Args:
         runs: Runs of the daemon.

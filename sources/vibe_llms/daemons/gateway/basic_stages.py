@@ -32,7 +32,7 @@ def authenticate(call: GatewayCall) -> Awaitable[None]:
     call.record.face, call.http.id_header = call.face.name, call.face.id_header
     if call.gateway.needs_key:
         return _authorize(call)
-    call.gateway.identify(call.http)
+    call.gateway.check_origin(call.http)
     return call.proceed()
 
 

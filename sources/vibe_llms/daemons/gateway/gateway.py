@@ -72,8 +72,8 @@ class Gateway:
         """True if clients must authenticate."""
         return self._authorizer is not None
 
-    def identify(self, http: HttpCall) -> None:
-        """Refuse foreign hosts and origins, and requests of this gateway itself.
+    def check_origin(self, http: HttpCall) -> None:
+        """Refuse requests with a foreign host or origin, and the gateway's own requests.
 
         Raises:
             AccessError: The request has a foreign host or origin.
@@ -82,7 +82,8 @@ class Gateway:
         enter(self._name, http.headers)
         if self._authorizer is None:
             ensure_host(http, self._hosts)
-        elif http.certificate:  # browsers send it with requests of any page
+        elif http.certificate:
+            # Browsers send a client certificate with the requests of any site's pages.
             ensure_page(http, self._hosts)
 
     async def authorize(self, http: HttpCall, record: CallRecord) -> Grant | None:
@@ -92,7 +93,7 @@ class Gateway:
             AccessError: The client is unknown, or the request has a foreign host or origin.
             ProviderError: The request comes from this gateway itself.
         """
-        self.identify(http)
+        self.check_origin(http)
         if self._authorizer is None:
             return None
         return await authorize(self._authorizer, http, record)
@@ -129,7 +130,7 @@ class Gateway:
         """Close the batches, the storage, the upstreams and the authorizer."""
         if self.batches is not None:
             await self.batches.close()
-        if self.storage is not None:  # first: its background runs use the upstreams
+        if self.storage is not None:  # before the upstreams, which its background runs use
             await self.storage.close()
         await self.upstreams.close()
         if self._authorizer is not None:

@@ -128,6 +128,7 @@ def nativize(request: IllustrationRequest, model: ModelDescriptor) -> Translatio
 
 
 def _write_image(image: ImageContent, path: str) -> dict[str, str]:
+    # A vague type, such as image/*, cannot be sent.
     kind = "image/png" if image.is_vague else image.mime_type
     return {"mimeType": kind, "data": encode_payload(image, path)}
 

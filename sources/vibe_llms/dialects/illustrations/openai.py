@@ -151,6 +151,7 @@ def _list_files(request: IllustrationRequest) -> Iterator[FormField]:
 
 
 def _produce_file(image: ImageContent, path: str, stem: str) -> FormFile:
+    # A vague type, such as image/*, cannot be sent.
     kind = "image/png" if image.is_vague else image.mime_type
     return FormFile(read_bytes(image, path), f"{stem}.{kind.partition('/')[2]}", kind)
 

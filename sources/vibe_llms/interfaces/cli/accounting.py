@@ -154,6 +154,7 @@ def _survey_remarks(account: Account) -> list[str]:
     if unreported:
         remarks.append(f"The usage of {write_count(unreported, 'answer')} is unknown.")
     untimed = sum(model.untimed for model in account.models)
+    # If all durations are unknown, the table already shows it.
     if untimed and untimed < account.generations:
         remarks.append(f"The duration of {write_count(untimed, 'answer')} is unknown.")
     if account.approvals:

@@ -284,7 +284,7 @@ control_option = click.option(
     help="Set a control, such as temperature=0.2. Repeatable.",
 )
 strict_option = click.option(
-    "--strict", is_flag=True, help="Fail on translation losses (default: report them)."
+    "--strict", is_flag=True, help="Fail on unsupported options (default: omit and report)."
 )
 
 

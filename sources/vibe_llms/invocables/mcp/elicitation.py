@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FIELDS_LIMIT: Final = 100
 ROUNDS_LIMIT: Final = 3
-"""Maximum number of repetitions of a question whose answer is invalid."""
+"""Maximum number of times that one question is asked until its answer is valid."""
 
 ADDRESSES_LIMIT: Final = 5
 """Maximum number of addresses that one call may ask a person to visit."""

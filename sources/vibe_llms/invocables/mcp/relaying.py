@@ -1,12 +1,13 @@
-"""Relay of a server's questions during a call to the calling program.
+"""Forward the questions that an MCP server asks during a call to the program that made the call.
 
 In protocol versions without sessions, the result of a call contains its questions. With sessions, a
-question arrives separately: it is passed on if all current calls have the same caller, and refused
+question arrives separately: it is forwarded if all current calls have the same caller, and declined
 otherwise.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,7 +28,7 @@ ROUNDS_LIMIT: Final = 10
 _RESERVED: Final = "io.modelcontextprotocol/"
 _PROGRESS: Final = "progressToken"
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-"""Key of a request for the minimum level of log messages that its sender reads."""
+"""Key in the ``_meta`` of a request: the minimum level of log messages that the client reads."""
 
 LEVELS: Final = (
     *("debug", "info", "notice", "warning"),
@@ -36,12 +37,15 @@ LEVELS: Final = (
 
 
 _CALL: ContextVar[InvocationContext | None] = ContextVar("_CALL", default=None)
-"""The call in whose context a message is read. Over HTTP, the official package reads an answer, and
-the server's requests in it, in the context of the call that sent the request."""
+"""The call that the current task executes.
+
+Over HTTP, the official package reads a response, and the server's questions in it, in the context
+of the call that sent the request.
+"""
 
 
 def forget_call() -> None:
-    """Detach the tasks that are started in the block from the current call."""
+    """Detach the current task, and the tasks that it starts, from the current call."""
     _CALL.set(None)
 
 
@@ -55,7 +59,7 @@ class Relay:
     def __init__(self, server: str) -> None:
         self._server = server
         self._calls: list[InvocationContext] = []
-        self._levels: dict[int, str] = {}
+        self._levels: dict[int, str] = {}  # by id of the client, which is not hashable
 
     @contextmanager
     def follow(self, context: InvocationContext) -> Iterator[None]:
@@ -91,29 +95,30 @@ class Relay:
 
     async def _ask(self, method: str, params: JsonObject) -> Any:
         question: JsonObject = {"method": method, "params": params}
-        caller = self._find_caller()
-        if caller is None:
+        call = self._find_call()
+        if call is None:
             raise Declined("It is unclear which call this is about.")
         try:
-            answers = await caller.ask({"question": question})
+            answers = await call.ask({"question": question})
         except ConverseError as error:
             raise Declined(str(error)) from error
         return _read_answer(question, answers["question"])
 
     async def _log(self, params: Any) -> None:
-        caller = self._find_caller()
-        if caller is not None:
-            caller.log(params.data, params.level, params.logger)
+        call = self._find_call()
+        if call is not None:
+            call.log(params.data, params.level, params.logger)
 
-    def _find_caller(self) -> InvocationContext | None:
-        """Return the call that a question belongs to; ``None`` if the calls have several callers.
+    def _find_call(self) -> InvocationContext | None:
+        """Return a call whose caller can answer a question; ``None`` if the caller is unclear.
 
-        Over HTTP, a question arrives with the answer to its call.
+        Over HTTP, a question arrives in the response to its call. Otherwise, it may belong to any
+        call, which does not matter if all calls have the same caller.
         """
         if not self._calls:
             return None
         current = _CALL.get()
-        if current is not None and any(each is current for each in self._calls):
+        if current is not None and current in self._calls:
             return None if current.host is None else current
         first = self._calls[0]
         if any(each.host is None for each in self._calls):
@@ -131,17 +136,21 @@ class Relay:
         if capability is None or level not in LEVELS:
             return
         current = self._levels.get(id(client))
-        # A connection has one log level: the lowest level of all readers. The hosts filter further.
+        # A connection has one log level: the lowest that any host reads. Each host filters further.
         if current is None or LEVELS.index(level) < LEVELS.index(current):
             import warnings
 
             from mcp.shared.exceptions import MCPDeprecationWarning
 
-            self._levels = {id(client): level}
+            if current is None:
+                # Another client may get the id of a deleted one.
+                weakref.finalize(client, self._levels.pop, id(client), None)
+            self._levels[id(client)] = level
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", MCPDeprecationWarning)  # the newer one has none
-                sending = client.set_logging_level(level)  # type: ignore[arg-type]
-            await sending
+                # Deprecated, because newer versions of the protocol do not have this request.
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                request = client.set_logging_level(level)  # type: ignore[arg-type]
+            await request
 
 
 def compose_meta(client: Client, context: InvocationContext) -> dict[str, Any] | None:
@@ -198,15 +207,17 @@ async def ask_until_complete(
 def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
     import mcp_types as types
 
-    kinds: dict[object, Any] = {ELICITATION: types.ElicitResult, ROOTS: types.ListRootsResult}
-    kind = kinds.get(question["method"])
-    if kind is None:
-        # Several contents, or possible calls of tools, need the second type.
+    classes: dict[object, Any] = {ELICITATION: types.ElicitResult, ROOTS: types.ListRootsResult}
+    result_class = classes.get(question["method"])
+    if result_class is None:
         params = question.get("params")
-        takes_calls = isinstance(params, Mapping) and "tools" in params
-        is_many = isinstance(answer.get("content"), list) or takes_calls
-        kind = types.CreateMessageResultWithTools if is_many else types.CreateMessageResult
-    return kind.model_validate(answer, by_name=False)
+        offers_tools = isinstance(params, Mapping) and "tools" in params
+        # Only the class with tools accepts a list of contents, and calls of tools.
+        if offers_tools or isinstance(answer.get("content"), list):
+            result_class = types.CreateMessageResultWithTools
+        else:
+            result_class = types.CreateMessageResult
+    return result_class.model_validate(answer, by_name=False)
 
 
 def dump(value: Any) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import mcp_types as types
 import pytest
 
-from vibe_llms.invocables.mcp.relaying import ask_until_complete
+from vibe_llms.invocables.mcp.relaying import Relay, ask_until_complete
 
 CALL = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
 WORDS = {"type": "text", "text": "Sunny."}
@@ -50,3 +51,43 @@ async def test_an_answer_in_either_form_is_passed_on(content: Any, has_tools: bo
     said = answers["q"].model_dump(mode="json", by_alias=True, exclude_none=True)
     assert state == "s"
     assert said["content"] == content
+
+
+class ClientWithSessions:
+    """A client of a server with sessions, which records its log levels."""
+
+    protocol_version = "2025-06-18"
+    server_capabilities = SimpleNamespace(logging=types.LoggingCapability())
+
+    def __init__(self) -> None:
+        self.levels: list[str] = []
+
+    async def set_logging_level(self, level: str) -> None:
+        """Record the level."""
+        self.levels.append(level)
+
+
+async def set_level(relay: Relay, client: ClientWithSessions, level: str) -> None:
+    """Set a log level, as a call with a host of this level does."""
+    host: Any = SimpleNamespace(log_level=level)
+    connected: Any = client
+    await relay.set_log_level(connected, host)
+
+
+async def test_each_connection_keeps_the_lowest_log_level() -> None:
+    """Calls over one connection do not change the level of another."""
+    relay, clients = Relay("weather"), [ClientWithSessions(), ClientWithSessions()]
+    for level in ("info", "error", "debug", "warning"):
+        for client in clients:
+            await set_level(relay, client, level)
+    assert [client.levels for client in clients] == [["info", "debug"]] * 2
+
+
+async def test_a_new_connection_gets_its_own_log_level() -> None:
+    """Also if it has the id of a closed one, which Python uses again."""
+    relay = Relay("weather")
+    for _ in range(10):
+        client = ClientWithSessions()
+        await set_level(relay, client, "debug")
+        assert client.levels == ["debug"]
+        del client

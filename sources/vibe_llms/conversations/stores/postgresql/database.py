@@ -260,7 +260,7 @@ def _close(idle: list[psycopg.Connection[Any]]) -> None:
 
 
 def _has_ended(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether the server closed an idle connection, on which it sends nothing else."""
+    """Return whether the server closed an idle connection: only then is there data to read."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))

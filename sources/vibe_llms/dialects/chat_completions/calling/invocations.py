@@ -27,7 +27,10 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 def withhold_schemaless(
     invocables: Sequence[InvocableDescription], losses: list[Loss]
 ) -> tuple[InvocableDescription, ...]:
-    """Return the invocables with a schema; custom tools and vendors' own tools become losses."""
+    """Return the invocables that have a schema; record losses of all others.
+
+    A vendor's own tool is kept as an ordinary function, which is also recorded as a loss.
+    """
     for index, invocable in enumerate(invocables):
         path = f"invocables[{index}]"
         if invocable.schema is None:
@@ -77,17 +80,18 @@ def _write_tool(
 
 
 _FUNCTIONS: Final = "functions"
-"""The field of the older form of tools, and its name in native data."""
+"""Key of tools in the deprecated format: in requests, in native data, around each written tool."""
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
     tools, choice, native = offer.tools, offer.choice, dict[str, Any]()
     for tool in tools.values():
+        # A tool in the deprecated format is wrapped: {"functions": {...}}.
         field = _FUNCTIONS if tool.keys() == {_FUNCTIONS} else "tools"
         native.setdefault(field, []).append(tool.get(_FUNCTIONS, tool))
     if choice == "auto" or not native:  # the default
         return native
-    # All tools are in the older format, which has another field for the choice.
+    # If all tools are in the deprecated format, the choice has another field, too.
     if "tools" not in native:
         native["function_call"] = choice if choice in CHOICES else {"name": choice}
     elif choice in tools:

@@ -19,7 +19,11 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_moment, writ
     help="Maximum number of conversations.",
 )
 @click.option(
-    "--all", "-a", "everything", is_flag=True, help="List all, including the visits of flows."
+    "--all",
+    "-a",
+    "everything",
+    is_flag=True,
+    help="List all conversations, also those of flows' visits.",
 )
 @json_option
 def list_(limit: int, everything: bool, as_json: bool) -> None:

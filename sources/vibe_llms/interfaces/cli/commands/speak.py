@@ -38,7 +38,9 @@ _FORMATS: Final = {
 
 @command("speak")
 @click.argument("text", required=False)
-@click.option("--output", "-o", type=click.Path(allow_dash=True), help="File; - is a pipe.")
+@click.option(
+    "--output", "-o", type=click.Path(allow_dash=True), help="Output file; - for standard output."
+)
 @click.option(
     "--model", "-m", type=MODEL, help="Speaker, as provider:model; default: setting `speaker`."
 )
