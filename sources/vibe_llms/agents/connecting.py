@@ -145,7 +145,7 @@ class Connection(Closing):
         return clean_error(error, [] if self._key is None else [self._key])
 
     def refuse(self, request_line: str, detail: str) -> ConverseError:
-        """Produce the error for an answer that an agents daemon would not give."""
+        """Produce the error that the server at the address is not an agents daemon."""
         place = describe_address(self.address) + urlsplit(self.address).path
         return ConverseError(
             detail=f"{place} is not an agents daemon: {request_line} {detail}.",
@@ -169,7 +169,8 @@ class Connection(Closing):
         if self._transport is None:
             from vibe_llms.wire.direct import DirectTransport
 
-            # An event stream lasts for as long as it is watched; other answers are bounded above.
+            # No limit here, because an event stream may have any length; the methods of this class
+            # limit all other answers.
             self._transport = DirectTransport(
                 limits=attrs.evolve(self.limits, response_bytes=sys.maxsize)
             )
@@ -240,9 +241,11 @@ def produce_connection(
             f"Invalid address of an agents daemon: {shown!r}. Write it as "
             "https://example.org, without a part after ? or #.",
         )
-    value = os.environ.get(KEY_VARIABLE) or None if key is None else key
-    secret = Secret(value) if isinstance(value, str) else value
-    place = f"the variable {KEY_VARIABLE}" if key is None else "key"
+    place = "key"
+    if key is None:
+        place = f"the variable {KEY_VARIABLE}"
+        key = os.environ.get(KEY_VARIABLE) or None  # an empty variable is the same as none
+    secret = Secret(key) if isinstance(key, str) else key
     return Connection(
         address=address.rstrip("/"),
         limits=limits or Limits(),

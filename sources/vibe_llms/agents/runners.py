@@ -61,7 +61,7 @@ def produce_runner(
         queues: The queues from which this process takes work; none for one that only enqueues.
             ``local:`` has no queues and executes all runs.
         functions: Functions that batches may name as their work.
-        hosting: Concurrency and retries.
+        hosting: Settings of the worker in this process: concurrency and retries.
         index: Index of the states of runs; by default a new one.
 
     Raises:
@@ -110,8 +110,9 @@ async def open_runner(
         store: The store of the runs; by default as configured, or the runner's PostgreSQL.
         queues: The queues from which this process takes work; none to leave it to workers.
         functions: Functions that batches may name as their work.
-        hosting: Concurrency and retries.
-        produce_tools: Produces the ensembles that runs name; by default those configured.
+        hosting: Settings of the worker in this process: concurrency and retries.
+        produce_tools: Returns tools for the names in a run's request; by default, they are names of
+            configured ensembles.
 
     Raises:
         ConfigurationError: The URL names no runner.

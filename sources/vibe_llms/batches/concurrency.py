@@ -105,7 +105,7 @@ class _Workers(Generic[_In, _Out]):
 
     @property
     def is_over(self) -> bool:
-        """True if all results have been produced."""
+        """True if no further result will be yielded."""
         return self.must_stop or not (self.working or self.ready)
 
     async def work(self) -> None:
@@ -150,8 +150,9 @@ class _Workers(Generic[_In, _Out]):
             else:
                 async with self._source_lock:
                     return await self._take_next()
-        # A coroutine would raise it as a RuntimeError.
         except (StopIteration, StopAsyncIteration):
+            # Caught here, because Python turns a StopIteration that leaves a coroutine into a
+            # RuntimeError.
             self._has_more = False
             return None
         except Exception as error:

@@ -26,8 +26,11 @@ from vibe_llms.providers.batches import BatchRequest, was_refused
 from vibe_llms.providers.batching import ModelBatches
 
 ARRIVING_SECONDS: Final = 120
-"""Time after an intent in which its batch may still appear at the vendor: longer than a request
-that was in transit when its sender died takes to arrive or to be dropped."""
+"""Time after which a chunk that the vendor does not list was certainly not received.
+
+If the process dies while it sends a chunk, the request may still be in transit. Within this time it
+arrives, or the network drops it.
+"""
 
 FIRST_PAUSE_SECONDS: Final = 2.0
 LAST_PAUSE_SECONDS: Final = 60.0
@@ -39,7 +42,7 @@ _NAME_BYTES: Final = 8
 
 
 class ChunkCourse(enum.StrEnum):
-    """Event of a chunk at a vendor."""
+    """Kind of event in the course of a chunk at a vendor."""
 
     SUBMITTED = "submitted"
     FOUND = "found"
@@ -56,7 +59,7 @@ class ChunkNews:
 
     Attributes:
         course: Kind of event.
-        vendor: The vendor's name for the batch; empty if it is unknown.
+        vendor: The vendor's id of the batch; empty if it is unknown.
         requests: Number of its requests.
         done: Number of ended requests, as reported by the vendor.
         error: Reason why its state is unknown.
@@ -188,22 +191,23 @@ class Submitter:
         attempt = 1
         while True:
             try:
-                vendor = await self._batches.submit(chunk.chunk, requests)
+                vendor_batch_id = await self._batches.submit(chunk.chunk, requests)
             except ConverseError as error:
-                wait = policy.decide(error, attempt, 1.0)
-                if not was_refused(error):
-                    await self._resolve(chunk, may_end=wait is None)
+                wait_seconds = policy.decide(error, attempt, jitter=1.0)
+                is_last_attempt = wait_seconds is None
+                if not was_refused(error):  # the vendor may have received the chunk
+                    await self._resolve(chunk, may_end=is_last_attempt)
                     if chunk.vendor or chunk.chunk in self.doubtful:
                         return
-                elif wait is None:
+                elif is_last_attempt:
                     await self._log.end(chunk, ChunkEnd.REFUSED)
-                if wait is None:
+                if wait_seconds is None:
                     raise
                 attempt += 1
-                await clock.sleep(wait)
+                await clock.sleep(wait_seconds)
                 await self._log.send_again(chunk, time.time())
             else:
-                await self._log.name(chunk, vendor)
+                await self._log.name(chunk, vendor_batch_id)
                 self._report_chunk(ChunkCourse.SUBMITTED, chunk)
                 return
 

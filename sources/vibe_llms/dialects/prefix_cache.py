@@ -8,7 +8,7 @@ ids, their cached translation for a vendor can be found again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias
 
 import attrs
 import msgspec
@@ -63,7 +63,8 @@ class _Prefix:
     Attributes:
         key: Key of the prefix in the cache.
         data: The encoded messages; see :func:`_encode`.
-        stages: The states of the reader after all messages, and before the last ones.
+        stages: The states of the reader, latest first: after all messages, then before the last
+            ones.
         size_bytes: Approximate size of the prefix in memory.
     """
 
@@ -78,6 +79,18 @@ class _Prefix:
             if conversation.startswith(self.data[: stage.size]):
                 return stage
         return None
+
+
+class _CacheUse(NamedTuple):
+    """Use of the cache by one lookup.
+
+    Attributes:
+        new: The prefix to add; ``None`` if nothing new was read.
+        found: The cached prefix from which the reading continued; ``None`` without one.
+    """
+
+    new: _Prefix | None
+    found: _Prefix | None
 
 
 class PrefixCache:
@@ -173,7 +186,7 @@ class ClientPrefixes:
     _cache: PrefixCache
     _client: str
     _is_ascii: bool
-    _uses: list[tuple[_Prefix | None, _Prefix | None]] = attrs.field(factory=list, init=False)
+    _uses: list[_CacheUse] = attrs.field(factory=list, init=False)
 
     def look_up(self, protocol: str, context: object, items: list[Any]) -> PrefixLookup | None:
         """Look for the beginning of a conversation; return ``None`` if it cannot be cached.
@@ -184,21 +197,21 @@ class ClientPrefixes:
             items: The messages.
         """
         try:
-            prefix = msgspec.msgpack.encode(context)
-            conversation = prefix + _encode(items)
+            head = msgspec.msgpack.encode(context)
+            conversation = head + _encode(items)
         except OverflowError:  # an integer of more than 64 bits, which JSON may have
             return None
-        key = (self._client, protocol, hash(prefix + _encode(items[:2])))
+        key = (self._client, protocol, hash(head + _encode(items[:2])))
         previous, stage = self._cache.find(key, conversation)
         return PrefixLookup(key, conversation, items, self._is_ascii, previous, stage, self._uses)
 
     def commit(self) -> None:
         """Cache the messages that were read. Not thread-safe."""
-        for prefix, previous in self._uses:
-            if prefix is not None:
-                self._cache.add(prefix, previous)
-            elif previous is not None:
-                self._cache.touch(previous)
+        for use in self._uses:
+            if use.new is not None:
+                self._cache.add(use.new, use.found)
+            elif use.found is not None:
+                self._cache.touch(use.found)
         self._uses.clear()
 
 
@@ -216,7 +229,7 @@ class PrefixLookup:
     _is_ascii: bool
     _previous: _Prefix | None
     stage: PrefixStage | None
-    _uses: list[tuple[_Prefix | None, _Prefix | None]]
+    _uses: list[_CacheUse]
     _new: list[PrefixStage] = attrs.field(factory=list, init=False)
 
     def record(self, count: int, reader: ReaderState) -> None:
@@ -230,7 +243,7 @@ class PrefixLookup:
     def finish(self) -> None:
         """Pass the recorded states on, to be cached by :meth:`ClientPrefixes.commit`."""
         if not self._new:  # the same request again
-            self._uses.append((None, self._previous))
+            self._uses.append(_CacheUse(new=None, found=self._previous))
             return
         last, *others = self._new
         if not others and self._previous is not None:
@@ -241,7 +254,7 @@ class PrefixLookup:
         factor = 2 if self._is_ascii else 5  # for the data, and the texts as strings
         size_bytes = factor * len(data) + _CANISTER_BYTES * len(last.reader.canisters)
         prefix = _Prefix(self._key, data, (last, *others), size_bytes)
-        self._uses.append((prefix, self._previous))
+        self._uses.append(_CacheUse(new=prefix, found=self._previous))
 
 
 def _encode(items: list[Any]) -> bytes:
@@ -253,10 +266,11 @@ def _encode(items: list[Any]) -> bytes:
         OverflowError: An integer has more than 64 bits.
     """
     data = msgspec.msgpack.encode(items)
-    count = len(items)
-    return data[1 if count < _SHORT else 3 if count < _LONG else 5 :]  # without their number
+    return data[_measure_list_header(len(items)) :]
 
 
-_SHORT: Final = 16
-_LONG: Final = 65_536
-"""Numbers of items from which MessagePack writes the number of a list as three and five bytes."""
+def _measure_list_header(count: int) -> int:
+    """Return the bytes that MessagePack writes before the items of a list: their number."""
+    if count < 16:
+        return 1
+    return 3 if count < 65_536 else 5

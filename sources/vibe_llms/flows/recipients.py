@@ -1,14 +1,18 @@
-"""Recipient of messages to the run of a flow: a visit that asks a model."""
+"""Find the conversation that receives messages to a running flow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.flows.graphs import NodeKind
 from vibe_llms.flows.records import find_record
 from vibe_llms.flows.state import FlowState
 from vibe_llms.runs.waiting import survey_waiting
+
+_OWN_PURPOSE: Final = ""
+"""Purpose of a visit's own conversation; judges of the visit have other purposes."""
 
 
 def find_recipient(store: ConversationStore, run_id: str) -> str | None:
@@ -22,26 +26,29 @@ def find_recipient(store: ConversationStore, run_id: str) -> str | None:
         ConfigurationError: The stored task is invalid.
         StoreError: A log cannot be read.
     """
-    found = [*_survey_asking(store, run_id)]
-    for identity in found:
-        if survey_waiting(store, identity):
-            return identity
-    return found[0] if found else None
+    conversations = list(_survey_conversations(store, run_id))
+    for conversation_id in conversations:
+        if survey_waiting(store, conversation_id):
+            return conversation_id
+    return conversations[0] if conversations else None
 
 
-def _survey_asking(store: ConversationStore, run_id: str) -> Iterator[str]:
+def _survey_conversations(store: ConversationStore, run_id: str) -> Iterator[str]:
+    """Yield the conversations of visits in progress that ask a model, also of subflows."""
     record = find_record(store, run_id)
     if record is None:
         return
     state = FlowState.fold(record.flow, record.events)
-    if state.ending is not None and state.ending.reason == "ended":
+    is_ended = state.ending is not None and state.ending.reason == "ended"
+    if is_ended:  # a suspended flow still receives messages
         return
     for branch in state.branches.values():
-        identity = state.open_conversations.get(branch.number, {}).get("")
-        kind = state.flow.nodes[branch.node].kind
-        if identity is None:
+        conversations_by_purpose = state.open_conversations.get(branch.number, {})
+        conversation_id = conversations_by_purpose.get(_OWN_PURPOSE)
+        if conversation_id is None:
             continue
+        kind = state.flow.nodes[branch.node].kind
         if kind is NodeKind.PROMPT:
-            yield identity
+            yield conversation_id
         elif kind is NodeKind.SUBFLOW:
-            yield from _survey_asking(store, identity)
+            yield from _survey_conversations(store, conversation_id)

@@ -1,6 +1,6 @@
 """A speaker by its name: audio of a text.
 
-``Speaker`` is for asynchronous code; ``SyncSpeaker`` is the same behind the portal.
+``Speaker`` is for asynchronous code; ``SyncSpeaker`` wraps it for synchronous code.
 """
 
 from __future__ import annotations

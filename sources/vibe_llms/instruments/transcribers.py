@@ -1,6 +1,6 @@
 """A transcriber by its name: the words of audio.
 
-``Transcriber`` is for asynchronous code; ``SyncTranscriber`` is the same behind the portal.
+``Transcriber`` is for asynchronous code; ``SyncTranscriber`` wraps it for synchronous code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rules of Mermaid's own lexer, in their order: the first match wins.
 
 The first rule wins even if a later one would match more characters. The names of tokens and states
-are Mermaid's. The opening of a label applies in every state, so that a bracket inside of a label is
-an error there.
+are Mermaid's.
 """
 
 from __future__ import annotations
@@ -25,31 +24,47 @@ class LexicalRule(NamedTuple):
     leaves: bool = False
 
 
+# Each opener begins the label of a node or an edge.
+_OPEN_ELLIPSE = LexicalRule("(-", r"\(-", "ellipseText")
+_OPEN_STADIUM = LexicalRule("STADIUMSTART", r"\(\[", "text")
+_OPEN_SUBROUTINE = LexicalRule("SUBROUTINESTART", r"\[\[", "text")
+_OPEN_CYLINDER = LexicalRule("CYLINDERSTART", r"\[\(", "text")
+_OPEN_DOUBLE_CIRCLE = LexicalRule("DOUBLECIRCLESTART", r"\(\(\(", "text")
+_OPEN_TRAPEZOID = LexicalRule("TRAPSTART", r"\[/", "trapText")
+_OPEN_INVERTED_TRAPEZOID = LexicalRule("INVTRAPSTART", r"\[\\", "trapText")
+_OPEN_EDGE_LABEL = LexicalRule("PIPE", r"\|", "text")
+_OPEN_ROUND = LexicalRule("PS", r"\(", "text")
+_OPEN_SQUARE = LexicalRule("SQS", r"\[", "text")
+_OPEN_DIAMOND = LexicalRule("DIAMOND_START", r"\{", "text")
 _OPENERS = [
-    LexicalRule("(-", r"\(-", "ellipseText"),
-    LexicalRule("STADIUMSTART", r"\(\[", "text"),
-    LexicalRule("SUBROUTINESTART", r"\[\[", "text"),
-    LexicalRule("CYLINDERSTART", r"\[\(", "text"),
-    LexicalRule("DOUBLECIRCLESTART", r"\(\(\(", "text"),
-    LexicalRule("TRAPSTART", r"\[/", "trapText"),
-    LexicalRule("INVTRAPSTART", r"\[\\", "trapText"),
-    LexicalRule("PIPE", r"\|", "text"),
-    LexicalRule("PS", r"\(", "text"),
-    LexicalRule("SQS", r"\[", "text"),
-    LexicalRule("DIAMOND_START", r"\{", "text"),
+    _OPEN_ELLIPSE,
+    _OPEN_STADIUM,
+    _OPEN_SUBROUTINE,
+    _OPEN_CYLINDER,
+    _OPEN_DOUBLE_CIRCLE,
+    _OPEN_TRAPEZOID,
+    _OPEN_INVERTED_TRAPEZOID,
+    _OPEN_EDGE_LABEL,
+    _OPEN_ROUND,
+    _OPEN_SQUARE,
+    _OPEN_DIAMOND,
 ]
-_QUOTES = [LexicalRule("", '"`', "md_string"), LexicalRule("", '"', "string")]
-# Mermaid tries these in every state, so that all tables below contain them, each in its position.
-_INVISIBLE = LexicalRule("LINK", rf"{_S}*~~~+{_S}*")
-_OPENING = [_INVISIBLE, *_OPENERS]
+_MARKDOWN_QUOTE = LexicalRule("", '"`', "md_string")
+_QUOTES = [_MARKDOWN_QUOTE, LexicalRule("", '"', "string")]
+_INVISIBLE_LINK = LexicalRule("LINK", rf"{_S}*~~~+{_S}*")
+# Mermaid tries these in most states, so that an unquoted opener inside a label is a syntax error.
+_NESTED = [_INVISIBLE_LINK, *_OPENERS]
 
+_LINK = LexicalRule("LINK", rf"[xo<]?--+[-xo>]{_S}*", leaves=True)
+_THICK_LINK = LexicalRule("LINK", rf"[xo<]?==+[=xo>]{_S}*", leaves=True)
+_DOTTED_LINK = LexicalRule("LINK", rf"[xo<]?-?\.+-[xo>]?{_S}*", leaves=True)
 _LINKS = [
     # A whole link first: the rule for the beginning of a link with a label would match it as well.
-    LexicalRule("LINK", rf"[xo<]?--+[-xo>]{_S}*", leaves=True),
+    _LINK,
     LexicalRule("START_LINK", rf"[xo<]?--{_S}*", "edgeText"),
-    LexicalRule("LINK", rf"[xo<]?==+[=xo>]{_S}*", leaves=True),
+    _THICK_LINK,
     LexicalRule("START_LINK", rf"[xo<]?=={_S}*", "thickEdgeText"),
-    LexicalRule("LINK", rf"[xo<]?-?\.+-[xo>]?{_S}*", leaves=True),
+    _DOTTED_LINK,
     LexicalRule("START_LINK", rf"[xo<]?-\.{_S}*", "dottedEdgeText"),
     LexicalRule("LINK", rf"~~~+{_S}*"),
 ]
@@ -73,7 +88,7 @@ _WORDS = [
     LexicalRule("end", rf"end\b{_S}*"),
     LexicalRule("LINK_TARGET", r"(?:_self|_blank|_parent|_top)\b"),
 ]
-# The order is that of Mermaid's table; openers stand between others there, hence the slices.
+# The order is that of Mermaid's table, in which other rules stand between the openers.
 _REST = [
     LexicalRule("NUM", "[0-9]+"),
     LexicalRule("BRKT", "#"),
@@ -84,10 +99,15 @@ _REST = [
     LexicalRule("COMMA", ","),
     LexicalRule("MULT", r"\*"),
     *_LINKS,
-    *_OPENERS[:3],
+    _OPEN_ELLIPSE,
+    _OPEN_STADIUM,
+    _OPEN_SUBROUTINE,
     LexicalRule("VERTEX_WITH_PROPS_START", r"\[\|"),
     LexicalRule("TAGEND", ">", "text"),
-    *_OPENERS[3:7],
+    _OPEN_CYLINDER,
+    _OPEN_DOUBLE_CIRCLE,
+    _OPEN_TRAPEZOID,
+    _OPEN_INVERTED_TRAPEZOID,
     LexicalRule("TAGSTART", "<"),
     LexicalRule("UP", r"\^"),
     LexicalRule("SEP", r"\\\|"),
@@ -95,7 +115,10 @@ _REST = [
     LexicalRule("NODE_STRING", r"""(?:[A-Za-z0-9!"#$%&'*+.`?\\_/]|-(?=[^>\-.]))+"""),
     LexicalRule("MINUS", "-"),
     LexicalRule("UNICODE_TEXT", f"[{compose_class()}]"),
-    *_OPENERS[7:],
+    _OPEN_EDGE_LABEL,
+    _OPEN_ROUND,
+    _OPEN_SQUARE,
+    _OPEN_DIAMOND,
 ]
 _BLANKS = [LexicalRule("NEWLINE", r"(?:\r?\n)+"), LexicalRule("SPACE", rf"(?:(?![\n\r]){_S})+")]
 
@@ -109,7 +132,7 @@ _TABLE: dict[str, list[LexicalRule]] = {
         LexicalRule("NODIR", rf"{_S}*\n", leaves=True),
         # BR is in Mermaid's table as well.
         LexicalRule("DIR", rf"{_S}*(?:(?:LR|RL|TB|BT|TD|BR)\b|[<>^]|v\b)", leaves=True),
-        *_OPENING,
+        *_NESTED,
     ],
     "acc_title": [LexicalRule("acc_title_value", r"[^\n]*", leaves=True)],
     "acc_descr": [LexicalRule("acc_descr_value", r"[^\n]*", leaves=True)],
@@ -122,7 +145,7 @@ _TABLE: dict[str, list[LexicalRule]] = {
         # The second ^ excludes the character ^, as in Mermaid's rule: unquoted, it is an error.
         LexicalRule("SHAPE_DATA", '[^}^"]+'),
         LexicalRule("", r"\}", leaves=True),
-        *_OPENING,
+        *_NESTED,
     ],
     "shapeDataStr": [
         LexicalRule("SHAPE_DATA", '"', leaves=True),
@@ -139,51 +162,62 @@ _TABLE: dict[str, list[LexicalRule]] = {
         LexicalRule("MD_STR", '[^`"]+'),
         LexicalRule("", '`"', leaves=True),
         *_QUOTES,
-        *_OPENING,
+        *_NESTED,
     ],
-    "string": [_QUOTES[0], LexicalRule("STR", '[^"]+'), LexicalRule("", '"', leaves=True)],
+    "string": [_MARKDOWN_QUOTE, LexicalRule("STR", '[^"]+'), LexicalRule("", '"', leaves=True)],
     "text": [
         *_QUOTES,
-        _INVISIBLE,
-        _OPENERS[0],
+        _INVISIBLE_LINK,
+        _OPEN_ELLIPSE,
         LexicalRule("STADIUMEND", r"\]\)", leaves=True),
-        _OPENERS[1],
+        _OPEN_STADIUM,
         LexicalRule("SUBROUTINEEND", r"\]\]", leaves=True),
-        _OPENERS[2],
+        _OPEN_SUBROUTINE,
         LexicalRule("CYLINDEREND", r"\)\]", leaves=True),
-        _OPENERS[3],
+        _OPEN_CYLINDER,
         LexicalRule("DOUBLECIRCLEEND", r"\)\)\)", leaves=True),
-        *_OPENERS[4:7],
+        _OPEN_DOUBLE_CIRCLE,
+        _OPEN_TRAPEZOID,
+        _OPEN_INVERTED_TRAPEZOID,
         LexicalRule("PIPE", r"\|", leaves=True),
         LexicalRule("PE", r"\)", leaves=True),
-        _OPENERS[8],
+        _OPEN_ROUND,
         LexicalRule("SQE", r"\]", leaves=True),
-        _OPENERS[9],
+        _OPEN_SQUARE,
         LexicalRule("DIAMOND_STOP", r"\}", leaves=True),
-        _OPENERS[10],
+        _OPEN_DIAMOND,
         LexicalRule("TEXT", r'[^\[\](){}|"]+'),
     ],
     "trapText": [
         *_QUOTES,
-        _INVISIBLE,
-        *_OPENERS[:5],
+        _INVISIBLE_LINK,
+        _OPEN_ELLIPSE,
+        _OPEN_STADIUM,
+        _OPEN_SUBROUTINE,
+        _OPEN_CYLINDER,
+        _OPEN_DOUBLE_CIRCLE,
         # Mermaid puts a lookahead into a character class: so )] and =] and ?] are ends as well.
         LexicalRule("TRAPEND", r"[\\(?=\])]\]", leaves=True),
         LexicalRule("INVTRAPEND", r"/\]", leaves=True),
         LexicalRule("TEXT", r"/(?!\])|\\(?!\])|[^\\\[\](){}/]+"),
-        *_OPENERS[5:],
+        _OPEN_TRAPEZOID,
+        _OPEN_INVERTED_TRAPEZOID,
+        _OPEN_EDGE_LABEL,
+        _OPEN_ROUND,
+        _OPEN_SQUARE,
+        _OPEN_DIAMOND,
     ],
     # one character at a time, because the end may begin with any of them
     "ellipseText": [
         *_QUOTES,
-        _INVISIBLE,
+        _INVISIBLE_LINK,
         LexicalRule("-)", r"[-/)]\)", leaves=True),
         LexicalRule("TEXT", r"[^()\[\]{}]"),
         *_OPENERS,
     ],
-    "edgeText": [*_QUOTES, _LINKS[0]],
-    "thickEdgeText": [*_QUOTES, _LINKS[2]],
-    "dottedEdgeText": [*_QUOTES, _LINKS[4]],
+    "edgeText": [*_QUOTES, _LINK],
+    "thickEdgeText": [*_QUOTES, _THICK_LINK],
+    "dottedEdgeText": [*_QUOTES, _DOTTED_LINK],
 }
 
 RULES = {

@@ -50,7 +50,8 @@ class PluginRoster:
 
     configuration: Configuration
     consent: Consent
-    # Reentrant: the factory of a provider may ask for the attributes of its models.
+    # Reentrant, because a provider's factory may ask for the attributes of its models, which takes
+    # the lock again.
     lock: threading.RLock = attrs.field(factory=threading.RLock, init=False)
     _host: PluginHost | None = attrs.field(default=None, init=False)
 
@@ -166,9 +167,10 @@ class PluginRoster:
         if entry.table == "plugins":
             return True
         hook = find_hook(kind)
+        # An ensemble's or a provider's module must not be loaded only for its reactors.
         if hook == "survey_reactors":
             return self.is_loaded(entry)
-        return hook not in ALWAYS_IN_USE
+        return hook not in ALWAYS_IN_USE  # these are called only in plugins of [plugins]
 
     def choose(
         self, setting: str, name: str, kind: type[_C], *, shipped: str = ""
@@ -206,16 +208,18 @@ class PluginRoster:
     def survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
         """List the plugin's directories with data about the models of an entry's provider.
 
-        Data for any name are used if there are none for this provider's name.
+        The plugin's data for any provider are returned only if neither the plugin nor vibe-llms
+        has data for this provider's name.
         """
         from vibe_llms.plugins.specification.models import ANY_NAME, ModelAttributesSpecification
 
         host = self.load(entry)
         found = host.call(entry, ModelAttributesSpecification)
-        directories = tuple(item.directory for item in found if item.provider == entry.name)
-        if directories or access_data("providers", entry.name).is_dir():
-            return directories
-        return tuple(item.directory for item in found if item.provider == ANY_NAME)
+        own_directories = tuple(each.directory for each in found if each.provider == entry.name)
+        has_shipped_data = access_data("providers", entry.name).is_dir()
+        if own_directories or has_shipped_data:
+            return own_directories
+        return tuple(each.directory for each in found if each.provider == ANY_NAME)
 
     def check(self, entry: PluginEntry) -> None:
         """Load a plugin and call all its survey hooks. Raises its failure."""
@@ -225,7 +229,7 @@ class PluginRoster:
         for hook in HOOKS:
             host.call(entry, access_kind(hook))
         hook = f"survey_{entry.table}"
-        # A failure that was recorded before explains a missing specification.
+        # After a recorded failure, a missing specification is only its consequence.
         if hook in HOOKS and host.find_failure(entry) is None:
             self.find_specification(entry, access_kind(hook))
 

@@ -101,7 +101,7 @@ def answer(
     require_logs(store)
     log = store.open_log(conversation_id)
     call = choose(_find_waiting(conversation_id, log), approval.digest, key)
-    # Before it is written: the next run must not find an invalid answer.
+    # Called only to raise if the answer is invalid: such an answer must not be written.
     settle(call.request, approval)
     answered = produce_answer(call.key, call.request, approval)
     message = attrs.evolve(answered, message_id=produce_identity(), subject=subject)
@@ -143,7 +143,8 @@ def _find_waiting(conversation_id: str, log: RunLog) -> list[Waiting]:
     """Find the calls that a user was asked to approve, and that are still open."""
     logged = log.read()
     open_events = survey_open([each.event for each in logged])
-    waiting = {id(each) for each in open_events.values()}
+    # Compared by identity: an earlier request for the same call may be equal, but closed.
+    open_ids = {id(event) for event in open_events.values()}
     return [
         Waiting(
             conversation_id=conversation_id,
@@ -153,7 +154,7 @@ def _find_waiting(conversation_id: str, log: RunLog) -> list[Waiting]:
             timestamp=each.timestamp,
         )
         for each in logged
-        if isinstance(each.event, ApprovalRequestedEvent) and id(each.event) in waiting
+        if isinstance(each.event, ApprovalRequestedEvent) and id(each.event) in open_ids
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from vibe_llms.foundation.suggestions import suggest
@@ -90,8 +90,9 @@ class Kind:
     def contrast(self, value: object) -> str:
         """Return the end of the sentence: the wrong value, if that adds anything."""
         shown = show_value(value, self.is_shown and not _may_have_password(value))
-        says_more = shown and not self.words.startswith(shown)  # "a list of texts, not a list"
-        return f", not {shown}." if says_more else "."
+        # Without this check, an error could be "It must be a list of texts, not a list".
+        adds_information = shown and not self.words.startswith(shown)
+        return f", not {shown}." if adds_information else "."
 
 
 def show_value(value: object, shows_text: bool = True) -> str:
@@ -193,14 +194,20 @@ class Choice(Kind):
         self, known: Iterable[str], convert: Callable[[Any], Any] = _return_unchanged
     ) -> None:
         self.known = tuple(map(str, known))
-        shown = [f'"{word}"' for word in self.known]
-        words = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
         super().__init__(
-            words, lambda value: isinstance(value, str) and value in self.known, convert
+            _enumerate_words(self.known),
+            lambda value: isinstance(value, str) and value in self.known,
+            convert,
         )
 
     def contrast(self, value: object) -> str:
         return f"{super().contrast(value).removesuffix('.')}{suggest(value, self.known)}"
+
+
+def _enumerate_words(words: Sequence[str]) -> str:
+    """Return the words in quotes, such as ``"a", "b" or "c"``."""
+    *others, last = [f'"{word}"' for word in words]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _parse_boolean(text: str) -> bool | str:

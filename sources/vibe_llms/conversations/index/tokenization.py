@@ -37,7 +37,7 @@ _TERM = r'"([^"]*)"?|([^\s"]+)'
 
 
 def clean_text(text: str) -> str:
-    """Normalize a text: composed characters (NFC), without control characters and surrogates."""
+    """Normalize a text to NFC; replace control characters and lone surrogates."""
     text = text.translate(_CONTROLS)
     if text.isascii():
         return text

@@ -22,7 +22,8 @@ BUSY_TIMEOUT_SECONDS: Final = 5.0
 
 _SUM_COLUMNS: Final = """
     requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
-    cents TEXT NOT NULL,  -- exact decimals, also below
+    cents TEXT NOT NULL,  -- an exact decimal, as all columns of cents
+    -- perhaps_…: requests with an unknown outcome; see KeySpending
     perhaps_requests INTEGER NOT NULL, perhaps_input_tokens INTEGER NOT NULL,
     perhaps_output_tokens INTEGER NOT NULL, perhaps_cents TEXT NOT NULL, unpriced INTEGER NOT NULL,
 """
@@ -36,6 +37,7 @@ _SCHEMA: Final = (
     "CREATE INDEX reservations_by_key ON reservations (key, day)",
     # offset up to which each journal is in the tables above
     "CREATE TABLE journals (name TEXT PRIMARY KEY, folded INTEGER NOT NULL) WITHOUT ROWID",
+    # requests of the last minute by second, for the limits per minute
     "CREATE TABLE minutes (key TEXT, second INTEGER, requests INTEGER NOT NULL,"
     " tokens INTEGER NOT NULL, PRIMARY KEY (key, second)) WITHOUT ROWID",
 )

@@ -28,7 +28,7 @@ _ENGINE: Final = "_engine*"
 
 
 def choose_pin() -> Pin:
-    """Return the pin for this machine.
+    """Return the pinned wheel for this machine, with its hash.
 
     Raises DependencyError if there is no wheel for this platform.
     """

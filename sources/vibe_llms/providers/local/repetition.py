@@ -47,6 +47,8 @@ def is_loop(text: str) -> bool:
             length += 1
         borders[index + 1] = length
         size = index + 1
-        if size >= CHARACTERS and size >= REPEATS * (size - length):
+        # The last characters of the text, as many as size, repeat the same period characters.
+        period = size - length
+        if size >= CHARACTERS and size >= REPEATS * period:
             return True
     return False

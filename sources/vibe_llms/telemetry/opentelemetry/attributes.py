@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 from vibe_llms.messages.canisters import Origin, Usage
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.telemetry.opentelemetry import conventions as words
-from vibe_llms.telemetry.opentelemetry import messages
+from vibe_llms.telemetry.opentelemetry import conventions, messages
 
 Attribute: TypeAlias = str | bool | int | float | Sequence[str]
 Attributes: TypeAlias = dict[str, Attribute]
@@ -17,7 +16,7 @@ Attributes: TypeAlias = dict[str, Attribute]
 def describe_request(request: Request) -> Attributes:
     """Return the controls of a request, and the requested type of answer."""
     attributes: Attributes = {}
-    for control, attribute in words.CONTROLS.items():
+    for control, attribute in conventions.CONTROLS.items():
         value = request.controls.get(control)
         if isinstance(value, (bool, int, float, str)):
             # The conventions require a list of stop sequences, also for a single one.
@@ -25,17 +24,17 @@ def describe_request(request: Request) -> Attributes:
         elif isinstance(value, Sequence):
             attributes[attribute] = tuple(str(item) for item in value)
     if request.schema is not None:
-        attributes[words.OUTPUT_TYPE] = "json"
+        attributes[conventions.OUTPUT_TYPE] = "json"
     return attributes
 
 
 def describe_origin(origin: Origin) -> Attributes:
     """Return the model of an answer, its stop reason and usage."""
-    attributes: Attributes = {words.RESPONSE_MODEL: origin.model}
+    attributes: Attributes = {conventions.RESPONSE_MODEL: origin.model}
     if origin.response_id is not None:
-        attributes[words.RESPONSE_ID] = origin.response_id
-    if origin.stop_reason in words.FINISHES:
-        attributes[words.FINISH_REASONS] = (words.FINISHES[origin.stop_reason],)
+        attributes[conventions.RESPONSE_ID] = origin.response_id
+    if origin.stop_reason in conventions.FINISHES:
+        attributes[conventions.FINISH_REASONS] = (conventions.FINISHES[origin.stop_reason],)
     return {**attributes, **describe_usage(origin.usage)}
 
 
@@ -46,11 +45,11 @@ def describe_usage(usage: Usage | None) -> Attributes:
     writes = (usage.cache_write_tokens, usage.cache_write_long_tokens)
     known_writes = [count for count in writes if count is not None]
     counts: Mapping[str, int | None] = {
-        words.INPUT_TOKENS: usage.total_input_tokens,
-        words.OUTPUT_TOKENS: usage.total_output_tokens,
-        words.CACHE_READ_TOKENS: usage.cache_read_tokens,
-        words.CACHE_WRITE_TOKENS: sum(known_writes) if known_writes else None,
-        words.REASONING_TOKENS: usage.reasoning_tokens,
+        conventions.INPUT_TOKENS: usage.total_input_tokens,
+        conventions.OUTPUT_TOKENS: usage.total_output_tokens,
+        conventions.CACHE_READ_TOKENS: usage.cache_read_tokens,
+        conventions.CACHE_WRITE_TOKENS: sum(known_writes) if known_writes else None,
+        conventions.REASONING_TOKENS: usage.reasoning_tokens,
     }
     return {name: count for name, count in counts.items() if count is not None}
 
@@ -61,11 +60,11 @@ def describe_texts(response: Response) -> Attributes:
     origin = response.metadata.origin
     output = messages.describe_output(response.canisters, origin.stop_reason)
     attributes: Attributes = {
-        words.INPUT_MESSAGES: messages.write(messages.describe_input(history)),
-        words.OUTPUT_MESSAGES: messages.write(output),
+        conventions.INPUT_MESSAGES: messages.write(messages.describe_input(history)),
+        conventions.OUTPUT_MESSAGES: messages.write(output),
     }
     if instructions:
-        attributes[words.INSTRUCTIONS] = messages.write(instructions)
+        attributes[conventions.INSTRUCTIONS] = messages.write(instructions)
     return attributes
 
 

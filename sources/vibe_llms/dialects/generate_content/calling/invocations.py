@@ -39,14 +39,12 @@ def _write_tool(
 def _compose(offer: Offer) -> dict[str, Any]:
     """Return ``tools``, in which functions share one entry, and ``toolConfig``."""
     native: list[dict[str, Any]] = []
-    functions: list[dict[str, Any]] = []
+    functions = [tool for tool in offer.tools.values() if _is_function(tool)]
     for tool in offer.tools.values():
         if not _is_function(tool):
             native.append(tool)
-            continue
-        if not functions:
+        elif tool is functions[0]:
             native.append({"functionDeclarations": functions})
-        functions.append(tool)
     config = _write_choice(offer) if native else {}
     choice = {"toolConfig": {"functionCallingConfig": config}} if config else {}
     return ({"tools": native} if native else {}) | choice
@@ -88,7 +86,10 @@ def nativize_schema(schema: JsonObject | None) -> JsonObject:
 
 
 def restore_schema(native: dict[str, Any], schema: JsonObject | None) -> dict[str, Any]:
-    """Return a body with its schema in the older form, if required and equivalent."""
+    """Return a body without a ``responseSchema`` that contradicts the schema of the request.
+
+    If both mean the same, ``responseSchema`` (the older form) replaces ``responseJsonSchema``.
+    """
     config = dict(native.get("generationConfig") or {})
     older = config.pop("responseSchema", None)
     if older is None:

@@ -69,7 +69,7 @@ class Loopback:
         return True
 
     async def close(self) -> None:
-        """Stop listening and wake the waiting callers."""
+        """Stop listening. The future of :meth:`expect` stays open: its caller has a timeout."""
         server, self._server = self._server, None
         if server is None:
             return
