@@ -23,7 +23,7 @@ from vibe_llms.foundation.portal import finish
 _LOGGER = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
-"""Attempts at a chunk before its inputs are processed one by one, as one input may kill workers."""
+"""Attempts at a chunk before its inputs are processed one at a time, as one may crash workers."""
 
 ALONE: Final = 2
 """Attempts at an input that is processed alone before it is skipped."""
