@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, MediaContent
+from vibe_llms.messages.contents import CONTENT_CLASSES, MEDIA_CLASSES, AnyContent, MediaContent
 from vibe_llms.messages.views import list_content_classes, media_of
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 _Medium = TypeVar("_Medium", bound=MediaContent)
+
+_CLASSES_WITHOUT_MEDIA: Final = frozenset(CONTENT_CLASSES.values()) - {*MEDIA_CLASSES}
 
 
 def examine_content(contents: ContentStore, content_id: str) -> tuple[Finding, ...]:
@@ -86,8 +88,7 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
 
 def needs_content_store(canisters: Collection[AnyCanister]) -> bool:
     """Return whether any media among the canisters refer to content."""
-    classes = list_content_classes(canisters)
-    if not any(issubclass(each, MEDIA_CLASSES) for each in classes):
+    if list_content_classes(canisters) <= _CLASSES_WITHOUT_MEDIA:
         return False
     return any(content.content_id is not None for content in media_of(canisters))
 
