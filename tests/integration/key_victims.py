@@ -62,7 +62,7 @@ async def hammer(directory: Path, keys: list[str]) -> None:
 async def step(directory: Path, at: int, key: str) -> None:
     """Asks five times, from making the authorizer to its end."""
     guillotine = KillPoint(World(directory), at, tears=True)
-    guillotine.mount()
+    guillotine.install()
     authorizer = KeyAuthorizer(directory / "keys")
     for turn in range(5):
         await ask(authorizer, key, turn)

@@ -23,8 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
 from support.runs.acting import invoke, say, script
-from support.runs.killing import World, cut_power, read_synchronized
-from support.runs.killing import live as live_by
+from support.runs.killing import World, cut_power, read_synchronized, run_child
 from vibe_llms.conversations import Conversation, DirectoryStore, verify
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.events.codec import decode_event, encode_event
@@ -128,7 +127,9 @@ async def act(world: World, store: DirectoryStore) -> None:
 
 def live(world: World, at: int, *, tears: bool) -> int | None:
     """Lets a child run; returns the number of its steps, or ``None`` where it was killed."""
-    return live_by(world, at, lambda: act(world, DirectoryStore(world.root / "store")), tears=tears)
+    return run_child(
+        world, at, lambda: act(world, DirectoryStore(world.root / "store")), tears=tears
+    )
 
 
 class Judge:

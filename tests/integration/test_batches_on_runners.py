@@ -428,7 +428,7 @@ async def test_a_cap_counts_each_try_that_broke_off(
 
     def break_off(self: Vendor, text: str) -> bytes:
         nonlocal spent
-        if end == "broken off" or self.asked[text] == 1:
+        if end == "broken off" or self.request_counts[text] == 1:
             spent += most
             raise ConnectionError
         spent += cost if end == "answered" else 0

@@ -29,7 +29,7 @@ def play(
 ) -> Counter[str]:
     """Plays, from a first step on that each kind has for itself."""
     first = 1 + KINDS.index(kind) * STEP if kind in KINDS else 1
-    return killing.play(VICTIMS, path, kind, rounds, first, stride, *more)
+    return killing.run_victims(VICTIMS, path, kind, rounds, first, stride, *more)
 
 
 @pytest.mark.slow

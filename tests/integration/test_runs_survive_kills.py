@@ -26,7 +26,7 @@ KINDS = ("whole", "torn", "powerless", "twice")
 def play(path: Path, kind: str, rounds: int = 0) -> Counter[str]:
     """Plays, from a first step on that each kind has for itself."""
     first = 1 + KINDS.index(kind) % STEP if kind in KINDS else 1
-    return killing.play(VICTIMS, path, kind, rounds, first, STEP)
+    return killing.run_victims(VICTIMS, path, kind, rounds, first, STEP)
 
 
 @pytest.mark.slow
