@@ -170,6 +170,9 @@ def _narrow(told: Any, there: dict[tuple[str, str], dict[str, str]]) -> None:
         azure = told["paths"][f"/openai/deployments/{{model}}/{rest}"]["post"]["requestBody"]
         [content] = azure["content"].values()
         content["schema"] = _free_model(told, azure)
+    batch = told["components"]["schemas"]["BatchRequest"]["properties"]
+    batch["input_file_id"]["enum"] = [there["post", "/v1/batches"]["input_file_id"], "none"]
+    batch["endpoint"]["enum"] = ["/v1/chat/completions"]
     body = told["paths"]["/v1/responses/compact"]["post"]["requestBody"]["content"]
     body["application/json"]["schema"] = {
         "type": "object",
@@ -198,6 +201,45 @@ async def _fill(session: aiohttp.ClientSession) -> dict[tuple[str, str], dict[st
             async with session.get(f"/v1/conversations/{identity}/items") as answer:
                 item = (await answer.json())["data"][0]["id"]
             there[method, begun + path] = {"id": identity, "item": item}
+    return there | await _fill_batches(session)
+
+
+async def _fill_batches(session: aiohttp.ClientSession) -> dict[tuple[str, str], dict[str, str]]:
+    """Have a file or a batch for each operation; those of Anthropic's have ended."""
+
+    async def upload() -> str:
+        question = {"model": _ECHO, "messages": [{"role": "user", "content": "On."}]}
+        line = {"custom_id": "1", "url": "/v1/chat/completions", "body": question}
+        form = aiohttp.FormData({"purpose": "batch"})
+        form.add_field("file", json.dumps(line), filename="in.jsonl")
+        async with session.post("/v1/files", data=form) as answer:
+            return str((await answer.json())["id"])
+
+    async def start(path: str, body: dict[str, object]) -> str:
+        async with session.post(path, json=body) as answer:
+            return str((await answer.json())["id"])
+
+    there = {("post", "/v1/batches"): {"input_file_id": await upload()}}
+    for method, path in (("get", ""), ("delete", ""), ("get", "/content")):
+        there[method, "/v1/files/{id}" + path] = {"id": await upload()}
+    for method, path in (("get", ""), ("post", "/cancel")):
+        body: dict[str, object] = {"endpoint": "/v1/chat/completions"}
+        identity = await start("/v1/batches", {**body, "input_file_id": await upload()})
+        there[method, "/v1/batches/{id}" + path] = {"id": identity}
+    begun, params = "/v1/messages/batches", {"model": _ECHO, "max_tokens": 9}
+    request = {
+        "custom_id": "1",
+        "params": {**params, "messages": [{"role": "user", "content": "On."}]},
+    }
+    for method, path in (("get", ""), ("delete", ""), ("post", "/cancel"), ("get", "/results")):
+        identity = await start(begun, {"requests": [request]})
+        there[method, begun + "/{id}" + path] = {"id": identity}
+        async with asyncio.timeout(10):
+            while True:
+                async with session.get(f"{begun}/{identity}") as answer:
+                    if (await answer.json())["processing_status"] == "ended":
+                        break
+                await asyncio.sleep(0.02)
     return there
 
 

@@ -130,6 +130,8 @@ class ConversationHandlers:
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
         limit, search = read_limit(query.get("limit")), query.get("query", "")
+        if query.get("by", "words") not in ("words", "meaning"):
+            raise refuse("by", "Search by words or by meaning.")
         if search.strip():
             if query.get("after"):
                 raise refuse("after", "Search results have no pages; request a larger limit.")
@@ -152,10 +154,8 @@ class ConversationHandlers:
                 raise refuse("by", f"Search by meaning is not set up here. {error}") from error
             if not is_whole:
                 notices.append("Not all conversations were compared yet; search again for more.")
-        elif by == "words":
-            hits, has_more = await self.conversations.search(search, limit=limit, subject=subject)
         else:
-            raise refuse("by", "Search by words or by meaning.")
+            hits, has_more = await self.conversations.search(search, limit=limit, subject=subject)
         data = [hit._asdict() for hit in hits]
         await call.send_json({"data": data, "has_more": has_more, "notices": notices})
 

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.daemons.gateway.batches.file_endpoints import PURPOSES
+from vibe_llms.daemons.gateway.batches.openai_endpoints import PATHS, WINDOW
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects.converse.versions import VERSION
@@ -55,17 +57,28 @@ _RESPONSE_COUNT: Final = _object(
     input={"anyOf": [_TEXT, _NULLABLE_LIST]},
     **_COMMON_FIELDS,
 )
-_FILE: Final = _object("FileUpload", "file", "purpose", file=_TEXT, purpose=_TEXT)
+_FILE: Final = _object(
+    "FileUpload",
+    "file",
+    "purpose",
+    file={"type": "string", "format": "binary"},
+    purpose={"enum": list(PURPOSES)},
+)
 _BATCH: Final = _object(
     "BatchRequest",
     "input_file_id",
     "endpoint",
     input_file_id=_TEXT,
-    endpoint=_TEXT,
-    completion_window=_TEXT,
+    endpoint={"enum": list(PATHS)},
+    completion_window={"enum": [WINDOW]},
     metadata={"type": ["object", "null"]},
 )
-_MESSAGE_BATCH: Final = _object("MessageBatchRequest", "requests", requests=_FILLED_LIST)
+_MESSAGE_BATCH: Final = _object(
+    "MessageBatchRequest",
+    "requests",
+    example={"requests": [{"custom_id": "1", "params": _MESSAGE_EXAMPLE}]},
+    requests=_FILLED_LIST,
+)
 _RESPONSE: Final = _object(
     "ResponseRequest", example={"input": _SAMPLE_TEXT}, input=_INPUT, **_COMMON_FIELDS
 )
@@ -350,13 +363,18 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         summary="Start a batch of the requests in a file.", body=_BATCH
     ),
     ("POST", "/v1/messages/batches"): ApiOperation(summary="Start a batch.", body=_MESSAGE_BATCH),
+    ("GET", "/v1/files/{id}/content"): ApiOperation(
+        summary="Return the content of a file.", answers={"application/octet-stream": {}}
+    ),
+    ("GET", "/v1/messages/batches/{id}/results"): ApiOperation(
+        summary="Return the results of a batch.", answers={"application/x-jsonl": {}}
+    ),
     **{
         (method, f"/v1/{path}"): ApiOperation(summary=summary)
         for method, path, summary in (
             ("GET", "files", "List files."),
             ("GET", "files/{id}", "Return the metadata of a file."),
             ("DELETE", "files/{id}", "Delete a file."),
-            ("GET", "files/{id}/content", "Return the content of a file."),
             ("GET", "batches", "List batches."),
             ("GET", "batches/{id}", "Return the state of a batch."),
             ("POST", "batches/{id}/cancel", "Cancel a batch."),
@@ -364,7 +382,6 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
             ("GET", "messages/batches/{id}", "Return the state of a batch."),
             ("DELETE", "messages/batches/{id}", "Delete a batch that has ended."),
             ("POST", "messages/batches/{id}/cancel", "Cancel a batch."),
-            ("GET", "messages/batches/{id}/results", "Return the results of a batch."),
         )
     },
     ("POST", "/v1/embeddings"): _embed(_EMBEDDING),

@@ -19,6 +19,7 @@ from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.foundation.json_errors import UNREADABLE
 
+WINDOW: Final = "24h"
 PREFIX: Final = "batch_"
 PATHS: Final = (
     "/v1/chat/completions",
@@ -56,6 +57,8 @@ class BatchEndpoints:
         path = fields.get("endpoint")
         if path not in PATHS:
             raise refuse_body(f"The endpoint must be one of {', '.join(PATHS)}.", "endpoint")
+        if fields.get("completion_window", WINDOW) != WINDOW:
+            raise refuse_body(f"The completion_window must be {WINDOW!r}.", "completion_window")
         metadata = fields.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
             raise refuse_body("metadata must be an object.", "metadata")
@@ -151,7 +154,7 @@ def _describe(batch: GatewayBatch) -> Fields:
         "endpoint": batch.path,
         "errors": None,
         "input_file_id": batch.input_file,
-        "completion_window": "24h",
+        "completion_window": WINDOW,
         "status": batch.status,
         "output_file_id": batch.output_file,
         "error_file_id": batch.error_file,
