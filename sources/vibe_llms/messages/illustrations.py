@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, overload
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue, is_integer
-from vibe_llms.messages.call_results import join_losses, join_origins
-from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.call_results import CallResultSequence, join_losses, join_origins
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.texts import ensure_text
 
 _SIZE: Final = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,4})")
@@ -88,36 +86,18 @@ class IllustrationRequest:
 
 
 @frozen(kw_only=True)
-class Illustration(Sequence[ImageContent]):
+class Illustration(CallResultSequence[ImageContent]):
     """Images that a model has drawn.
 
     Attributes:
         images: The images: their bytes, or the URL from which they can be downloaded.
-        origin: The model, and its usage.
-        losses: Losses of the translation.
     """
 
     images: tuple[ImageContent, ...]
-    origin: Origin
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
 
     @property
-    def usage(self) -> Usage | None:
-        """Usage of all requests; ``None`` if the vendor did not report any."""
-        return self.origin.usage
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    @overload
-    def __getitem__(self, index: int) -> ImageContent: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ImageContent]: ...
-    def __getitem__(self, index: int | slice) -> ImageContent | Sequence[ImageContent]:
-        return self.images[index]
-
-    def __iter__(self) -> Iterator[ImageContent]:
-        return iter(self.images)
+    def _items(self) -> tuple[ImageContent, ...]:
+        return self.images
 
 
 def split_count(request: IllustrationRequest, max_images: int) -> list[IllustrationRequest]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import overload
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.messages.call_results import join_losses, join_origins
-from vibe_llms.messages.canisters import Origin, Usage
-from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.call_results import CallResultSequence, join_losses, join_origins
 from vibe_llms.messages.vectors import ensure_texts
 
 
@@ -49,41 +46,23 @@ class ModerationVerdict:
 
 
 @frozen(kw_only=True)
-class Moderation(Sequence[ModerationVerdict]):
+class Moderation(CallResultSequence[ModerationVerdict]):
     """Verdicts about texts, in their order.
 
     Attributes:
         verdicts: One for each text.
-        origin: The model, and its usage.
-        losses: Losses of the translation.
     """
 
     verdicts: tuple[ModerationVerdict, ...]
-    origin: Origin
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
-
-    @property
-    def usage(self) -> Usage | None:
-        """Usage of all requests; ``None`` if the vendor did not report any."""
-        return self.origin.usage
 
     @property
     def is_harmful(self) -> bool:
         """True if one of the texts is harmful."""
         return any(verdict.is_harmful for verdict in self.verdicts)
 
-    def __len__(self) -> int:
-        return len(self.verdicts)
-
-    @overload
-    def __getitem__(self, index: int) -> ModerationVerdict: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ModerationVerdict]: ...
-    def __getitem__(self, index: int | slice) -> ModerationVerdict | Sequence[ModerationVerdict]:
-        return self.verdicts[index]
-
-    def __iter__(self) -> Iterator[ModerationVerdict]:
-        return iter(self.verdicts)
+    @property
+    def _items(self) -> tuple[ModerationVerdict, ...]:
+        return self.verdicts
 
 
 def join_moderations(parts: Sequence[Moderation]) -> Moderation:

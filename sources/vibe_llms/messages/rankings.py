@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import is_integer
-from vibe_llms.messages.call_results import join_losses, join_origins
-from vibe_llms.messages.canisters import Origin, Usage
-from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.call_results import CallResultSequence, join_losses, join_origins
 from vibe_llms.messages.vectors import ensure_texts
 
 
@@ -64,36 +61,18 @@ class RankedText:
 
 
 @frozen(kw_only=True)
-class Ranking(Sequence[RankedText]):
+class Ranking(CallResultSequence[RankedText]):
     """Texts by their relevance to a query, the most relevant first.
 
     Attributes:
         ranked: The texts.
-        origin: The model, and its usage.
-        losses: Losses of the translation.
     """
 
     ranked: tuple[RankedText, ...]
-    origin: Origin
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
 
     @property
-    def usage(self) -> Usage | None:
-        """Usage of all requests; ``None`` if the vendor did not report any."""
-        return self.origin.usage
-
-    def __len__(self) -> int:
-        return len(self.ranked)
-
-    @overload
-    def __getitem__(self, index: int) -> RankedText: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[RankedText]: ...
-    def __getitem__(self, index: int | slice) -> RankedText | Sequence[RankedText]:
-        return self.ranked[index]
-
-    def __iter__(self) -> Iterator[RankedText]:
-        return iter(self.ranked)
+    def _items(self) -> tuple[RankedText, ...]:
+        return self.ranked
 
 
 def rank(scores: Iterable[tuple[int, float]], request: RankingRequest) -> tuple[RankedText, ...]:

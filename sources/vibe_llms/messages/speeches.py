@@ -9,9 +9,8 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.contents import AudioContent
-from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.texts import ensure_text
 
 
@@ -59,23 +58,14 @@ class SpeechRequest:
 
 
 @frozen(kw_only=True)
-class Speech:
+class Speech(CallResult):
     """Audio of a text.
 
     Attributes:
         audio: The audio, with the text as its transcript.
-        origin: The model, and its usage.
-        losses: Losses of the translation.
     """
 
     audio: AudioContent
-    origin: Origin
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
-
-    @property
-    def usage(self) -> Usage | None:
-        """Usage of the request; ``None`` if the vendor did not report any."""
-        return self.origin.usage
 
     @property
     def data(self) -> bytes:

@@ -10,9 +10,8 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.contents import AudioContent
-from vibe_llms.messages.losses import Loss, ensure_losses
 
 Timestamps: TypeAlias = Literal["segment", "word"]
 """The parts of a transcript whose times are wanted."""
@@ -85,7 +84,7 @@ def _ensure_parts(parts: Iterable[TranscriptPart]) -> tuple[TranscriptPart, ...]
 
 
 @frozen(kw_only=True)
-class Transcript:
+class Transcript(CallResult):
     """The words of audio.
 
     Attributes:
@@ -94,8 +93,6 @@ class Transcript:
         words: Words of the text with their times, if the vendor reports them.
         language: The language, as the vendor names it.
         seconds: Length of the audio.
-        origin: The model, and its usage.
-        losses: Losses of the translation.
     """
 
     text: str
@@ -103,13 +100,6 @@ class Transcript:
     words: tuple[TranscriptPart, ...] = attrs.field(default=(), converter=_ensure_parts)
     language: str | None = None
     seconds: float | None = None
-    origin: Origin
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
-
-    @property
-    def usage(self) -> Usage | None:
-        """Usage of the request; ``None`` if the vendor did not report any."""
-        return self.origin.usage
 
     @property
     def pieces(self) -> tuple[str, ...]:

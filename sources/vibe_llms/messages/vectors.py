@@ -11,9 +11,7 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import is_integer
 from vibe_llms.foundation.reprs import represent
-from vibe_llms.messages.call_results import join_losses, join_origins
-from vibe_llms.messages.canisters import Origin, Usage
-from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.call_results import CallResult, join_losses, join_origins
 from vibe_llms.messages.texts import ensure_text
 
 Purpose: TypeAlias = Literal["query", "passage", "similarity", "classification", "clustering"]
@@ -69,7 +67,7 @@ class EmbeddingRequest:
 
 
 @frozen(kw_only=True, eq=False, repr=False)
-class Vectors(Sequence[Sequence[float]]):
+class Vectors(CallResult, Sequence[Sequence[float]]):
     """Vectors of texts: a matrix of 32-bit floats, one row for each text.
 
     NumPy reads it without a copy: ``numpy.asarray(vectors)``.
@@ -77,24 +75,19 @@ class Vectors(Sequence[Sequence[float]]):
     Attributes:
         data: The numbers, row after row, in this machine's byte order.
         width: Numbers in a row.
-        origin: The model, and its usage.
-        losses: Losses of the translation.
     """
 
     data: bytes
     width: int
-    origin: Origin
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
+
+    # Comparing and hashing megabytes would surprise.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     @property
     def array(self) -> memoryview[float]:
         """The numbers as a matrix, without a copy."""
         return memoryview(self.data).cast("f", (len(self), self.width))
-
-    @property
-    def usage(self) -> Usage | None:
-        """Usage of all requests; ``None`` if the vendor did not report any."""
-        return self.origin.usage
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

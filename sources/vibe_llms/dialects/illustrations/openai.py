@@ -30,8 +30,6 @@ from vibe_llms.models.descriptors import ModelDescriptor
 PROTOCOL: Final = "images"
 STANDARD: Final = IllustrationQuirks()
 """OpenAI itself."""
-IMAGE_BYTES: Final = 50_000_000
-"""The limit of one image. Source: image_edit_params.py of the package openai 3.57.0."""
 _NO_FIELD: Final = "the service has no field for it"
 
 
