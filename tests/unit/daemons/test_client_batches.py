@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from vibe_llms.daemons.gateway.batches.answers import encode_lines
 from vibe_llms.daemons.gateway.batches.files import FileStorage, generate_identity
-from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner, encode_lines
+from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import (
     DAY_SECONDS,
     BatchedRequest,

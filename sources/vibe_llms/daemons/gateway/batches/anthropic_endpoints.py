@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,7 +10,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
-from vibe_llms.daemons.gateway.batches.files import generate_identity, perform
+from vibe_llms.daemons.gateway.batches.files import perform
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import (
     BatchedAnswer,
@@ -51,24 +50,15 @@ class MessageBatchEndpoints:
         body = await read_json_body(call)
         fields = await perform_sized(body, lambda: decode_body(body))
         items = await perform(lambda: list(_read_items(fields.get("requests"))))
-        batch = GatewayBatch(
-            id=generate_identity(PREFIX),
-            path=PATH,
-            subject=record.subject,
-            total=len(items),
-            created=int(time.time()),
+        batch = await self._runner.submit(
+            PREFIX, PATH, items, subject=record.subject, scope=call.scope
         )
-        await self._runner.sweep()
-        await perform(self._storage.add, batch, items)
-        self._runner.start(batch, call.scope)
         await call.send_json(_describe(batch, call))
 
     async def survey(self, call: HttpCall, record: CallRecord) -> None:
         """List the client's batches, newest first. Raises ConverseError."""
         await self._gateway.authorize(call, record)
-        batches = await perform(self._storage.survey, record.subject, PREFIX)
-        for batch in batches:
-            self._runner.start(batch, call.scope)
+        batches = await self._runner.survey(PREFIX, record.subject, call.scope)
         await call.send_json(_compose_page([_describe(each, call) for each in batches[::-1]], call))
 
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
@@ -98,9 +88,7 @@ class MessageBatchEndpoints:
 
     async def _find(self, call: HttpCall, record: CallRecord) -> GatewayBatch:
         await self._gateway.authorize(call, record)
-        batch = await perform(self._storage.find, call.names["id"], record.subject, PREFIX)
-        self._runner.start(batch, call.scope)
-        return batch
+        return await self._runner.find(call.names["id"], PREFIX, record.subject, call.scope)
 
 
 def _read_items(requests: Any) -> Iterator[BatchedRequest]:

@@ -45,8 +45,7 @@ class FileEndpoints:
             raise refuse_body("The form has no file in the field 'file'.", "file")
         if purpose not in PURPOSES:
             raise refuse_body(f"The purpose must be one of {', '.join(PURPOSES)}.", "purpose")
-        await self._runner.sweep()
-        stored = await self._files.add(
+        stored = await self._runner.add_file(
             file.data, name=file.name, purpose=str(purpose), subject=record.subject
         )
         await call.send_json(_describe(stored))

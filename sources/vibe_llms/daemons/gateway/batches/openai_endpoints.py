@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, read_json_body
-from vibe_llms.daemons.gateway.batches.files import generate_identity, perform
+from vibe_llms.daemons.gateway.batches.files import perform
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import BatchedRequest, GatewayBatch
 from vibe_llms.daemons.gateway.gateway import Gateway
@@ -48,7 +47,7 @@ class BatchEndpoints:
     def __init__(self, gateway: Gateway, runner: GatewayBatchRunner) -> None:
         self._gateway = gateway
         self._runner = runner
-        self._files, self._storage = runner.files, runner.storage
+        self._files = runner.files
 
     async def create(self, call: HttpCall, record: CallRecord) -> None:
         """Create a batch of the requests in a file. Raises ConverseError."""
@@ -67,26 +66,21 @@ class BatchEndpoints:
         file = await self._files.find(str(fields.get("input_file_id")), record.subject)
         data = await self._files.read(file)
         items = await perform(lambda: list(_read_items(data, path)))
-        batch = GatewayBatch(
-            id=generate_identity(PREFIX),
-            path=path,
+        batch = await self._runner.submit(
+            PREFIX,
+            path,
+            items,
             subject=record.subject,
-            total=len(items),
-            created=int(time.time()),
+            scope=call.scope,
             input_file=file.id,
             metadata=metadata,
         )
-        await self._runner.sweep()
-        await perform(self._storage.add, batch, items)
-        self._runner.start(batch, call.scope)
         await call.send_json(_describe(batch))
 
     async def survey(self, call: HttpCall, record: CallRecord) -> None:
         """List the client's batches. Raises ConverseError."""
         await self._gateway.authorize(call, record)
-        batches = await perform(self._storage.survey, record.subject, PREFIX)
-        for batch in batches:
-            self._runner.start(batch, call.scope)
+        batches = await self._runner.survey(PREFIX, record.subject, call.scope)
         await call.send_json(compose_page([_describe(batch) for batch in batches], call.query))
 
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
@@ -99,9 +93,7 @@ class BatchEndpoints:
 
     async def _find(self, call: HttpCall, record: CallRecord) -> GatewayBatch:
         await self._gateway.authorize(call, record)
-        batch = await perform(self._storage.find, call.names["id"], record.subject, PREFIX)
-        self._runner.start(batch, call.scope)
-        return batch
+        return await self._runner.find(call.names["id"], PREFIX, record.subject, call.scope)
 
 
 def _read_items(data: bytes, path: str) -> Iterator[BatchedRequest]:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import inf
-from typing import Final
+from typing import Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
-from vibe_llms.daemons.gateway.batches.files import FileStorage, perform
+from vibe_llms.daemons.gateway.batches.answers import AnswerReceiver, encode_lines
+from vibe_llms.daemons.gateway.batches.files import (
+    ClientFile,
+    FileStorage,
+    generate_identity,
+    perform,
+)
 from vibe_llms.daemons.gateway.batches.storage import (
     DAY_SECONDS,
     BatchedAnswer,
@@ -23,10 +28,9 @@ from vibe_llms.daemons.gateway.batches.storage import (
     GatewayBatchStorage,
 )
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
-from vibe_llms.daemons.server.asgi_types import Application, Message, Scope
+from vibe_llms.daemons.server.asgi_types import Application, Scope
 from vibe_llms.exceptions import StoreError, UnknownNameError
 from vibe_llms.foundation.clocks import compute_backoff
-from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.logs.locks import locked
 
 CONCURRENCY: Final = 4
@@ -77,12 +81,59 @@ class GatewayBatchRunner:
         """Send no further requests; requests under way still finish."""
         self._is_draining = True
 
-    def start(self, batch: GatewayBatch, scope: Scope) -> None:
-        """Run a batch, unless it has ended or this process runs it already.
+    async def submit(
+        self,
+        prefix: str,
+        path: str,
+        requests: Sequence[BatchedRequest],
+        *,
+        subject: str,
+        scope: Scope,
+        input_file: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> GatewayBatch:
+        """Store a batch durably, and run it. Raises StoreError.
 
         Args:
-            scope: That of a request of its client, with the client's credentials.
+            prefix: Beginning of the ids of the client's protocol.
+            path: Path of all requests.
+            subject: Name of the client.
+            scope: That of the client's request, whose credentials the requests of the batch have.
         """
+        await self.sweep()
+        batch = GatewayBatch(
+            id=generate_identity(prefix),
+            path=path,
+            subject=subject,
+            total=len(requests),
+            created=int(time.time()),
+            input_file=input_file,
+            metadata=metadata,
+        )
+        await perform(self.storage.add, batch, requests)
+        self.start(batch, scope)
+        return batch
+
+    async def find(self, identity: str, prefix: str, subject: str, scope: Scope) -> GatewayBatch:
+        """Return a client's batch, and resume it if no process runs it. Raises UnknownNameError."""
+        batch = await perform(self.storage.find, identity, subject, prefix)
+        self.start(batch, scope)
+        return batch
+
+    async def survey(self, prefix: str, subject: str, scope: Scope) -> list[GatewayBatch]:
+        """Return a client's batches, the oldest first; resume those that no process runs."""
+        batches = await perform(self.storage.survey, subject, prefix)
+        for batch in batches:
+            self.start(batch, scope)
+        return batches
+
+    async def add_file(self, data: bytes, *, name: str, purpose: str, subject: str) -> ClientFile:
+        """Store a client's file durably. Raises StoreError."""
+        await self.sweep()
+        return await self.files.add(data, name=name, purpose=purpose, subject=subject)
+
+    def start(self, batch: GatewayBatch, scope: Scope) -> None:
+        """Run a batch, unless it has ended or this process runs it already."""
         paused_until = self._paused.get(batch.id, 0.0)
         if batch.is_over or batch.id in self._tasks or time.monotonic() < paused_until:
             return
@@ -164,7 +215,7 @@ class GatewayBatchRunner:
         """
         assert self.service is not None
         for attempt in range(1, ATTEMPTS + 1):
-            receiver = _Receiver(item.custom_id)
+            receiver = AnswerReceiver(item.custom_id)
             inner = InnerCall(scope, bytes(item.body), path=item.path)
             try:
                 await inner.perform(self.service, receiver.receive)
@@ -242,58 +293,3 @@ class _Counter:
                 state = await self.read_state()
                 changed = replace(state, completed=self._completed, failed=self._failed)
                 await perform(self._storage.write, changed)
-
-
-class _Receiver:
-    """Collects the answer to one request."""
-
-    def __init__(self, custom_id: str) -> None:
-        self.status = 0
-        self.retry_seconds = 0.0
-        self._custom_id = custom_id
-        self._request_id = ""
-        self._pieces: list[bytes] = []
-
-    async def receive(self, message: Message) -> None:
-        """Receive an ASGI message of the answer."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = {name.lower(): value for name, value in message["headers"]}
-            self._request_id = headers.get(b"x-vibe-request-id", b"").decode()
-            seconds = headers.get(b"retry-after", b"")
-            self.retry_seconds = float(seconds) if seconds.isdigit() else 0.0
-        else:
-            self._pieces.append(message.get("body", b""))
-
-    def produce_result(self) -> BatchedAnswer:
-        """Return the result, its body on one line; a body that is not JSON becomes a text."""
-        body = b"".join(self._pieces)
-        try:
-            msgspec.json.decode(body)
-            body = msgspec.json.format(body, indent=-1)
-        except UNREADABLE:
-            body = msgspec.json.encode(body.decode("utf-8", "replace"))
-        return BatchedAnswer(
-            custom_id=self._custom_id,
-            status=self.status or 500,
-            request_id=self._request_id,
-            body=msgspec.Raw(body),
-        )
-
-
-def encode_lines(results: list[BatchedAnswer]) -> bytes:
-    """Return the lines of a file of results, in OpenAI's form."""
-    lines = [
-        {
-            "id": f"batch_req_{result.request_id.removeprefix('req_')}",
-            "custom_id": result.custom_id,
-            "response": {
-                "status_code": result.status,
-                "request_id": result.request_id,
-                "body": result.body,
-            },
-            "error": None,
-        }
-        for result in results
-    ]
-    return msgspec.json.Encoder().encode_lines(lines)

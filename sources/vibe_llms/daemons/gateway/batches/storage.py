@@ -119,6 +119,8 @@ class GatewayBatchStorage:
         place.mkdir(parents=True, mode=0o700)
         lines = msgspec.json.Encoder().encode_lines(list(items))
         replace_file(place / "requests.jsonl", lines, mode=0o600)
+        # Now, so that appends need not synchronize the folder.
+        replace_file(self.locate_results(batch), b"", mode=0o600)
         self.write(batch)
 
     def write(self, batch: GatewayBatch) -> None:
