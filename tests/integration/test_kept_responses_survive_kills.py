@@ -4,53 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import msgspec
 import pytest
 
+from support.gateways.gateway_processes import run_gateway
 from support.gateways.gateways import produce_application
-from support.screens.command_line import produce_environment
 from vibe_llms.testing.simulator import Say, Simulator
 
 ROUNDS = 6
 CLIENTS = 6
 ENDED = {"completed", "incomplete", "cancelled", "failed"}
 MODELS = ("openai_responses:gpt-5.5", "anthropic:claude-sonnet-5")
-
-
-@asynccontextmanager
-async def gateway(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """A gateway in a process of its own, and its address.
-
-    It is killed in the end; what it has said is printed, and so is told where the test fails.
-    """
-    environment = produce_environment(
-        folder, VIBE_LLMS_CONFIG=str(folder / "vibe.toml"), PYTHONUNBUFFERED="1"
-    )
-    said = folder / "said.txt"  # a file, as a pipe that nobody reads would stop the gateway
-    with said.open("wb") as errors:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "vibe_llms", "serve", "gateway", "--port", "0", "--yes"),
-            stderr=errors,
-            env=environment,
-            cwd=folder,
-        )
-    try:
-        while "Gateway on " not in (text := said.read_text()):
-            assert process.returncode is None, "The gateway has not started."
-            await asyncio.sleep(0.02)
-        yield process, text.split("Gateway on ")[1].split()[0]
-    finally:
-        ended = process.returncode
-        if ended is None:
-            process.kill()
-            await process.wait()
-        print(f"--- ended with {ended}\n{said.read_text()[-4000:]}")
 
 
 async def hammer(address: str, seen: dict[str, str], number: int) -> None:
@@ -101,7 +68,7 @@ async def test_what_a_client_was_told_is_there_after_the_gateway_was_killed(
     async with Simulator(simulate="slow=5") as simulator:
         produce_application(tmp_path, simulator.url)
         for _ in range(ROUNDS):
-            async with gateway(tmp_path) as (process, address):
+            async with run_gateway(tmp_path) as (process, address):
                 clients = [asyncio.create_task(hammer(address, seen, n)) for n in range(CLIENTS)]
                 enough = len(seen) + dice.randrange(5, 40)
                 async with asyncio.timeout(120):  # against a gateway that says nothing more
@@ -109,7 +76,7 @@ async def test_what_a_client_was_told_is_there_after_the_gateway_was_killed(
                         await asyncio.sleep(dice.random() / 50)
                 assert process.returncode is None, "The gateway has died."
             await asyncio.gather(*clients)
-        async with gateway(tmp_path) as (_, address), aiohttp.ClientSession() as session:
+        async with run_gateway(tmp_path) as (_, address), aiohttp.ClientSession() as session:
             for identity, status in seen.items():
                 url = f"{address}/v1/responses/{identity}"
                 async with session.get(url) as answer:
@@ -135,7 +102,7 @@ async def test_events_that_a_kill_has_taken_are_said_to_be_lost(tmp_path: Path) 
         body = {"model": MODELS[1], "input": "Talk.", "background": True, "stream": True}
         seen: dict[str, str] = {}
         async with (
-            gateway(tmp_path) as (_, address),
+            run_gateway(tmp_path) as (_, address),
             aiohttp.ClientSession() as session,
             session.post(f"{address}/v1/responses", json=body) as answer,
         ):
@@ -146,7 +113,7 @@ async def test_events_that_a_kill_has_taken_are_said_to_be_lost(tmp_path: Path) 
                     response = msgspec.json.decode(line[6:])["response"]
                     seen[response["id"]] = response["status"]
         [identity] = seen
-        async with gateway(tmp_path) as (_, address), aiohttp.ClientSession() as session:
+        async with run_gateway(tmp_path) as (_, address), aiohttp.ClientSession() as session:
             url = f"{address}/v1/responses/{identity}"
             async with session.get(url) as answer:
                 assert (await answer.json())["status"] == "incomplete"
