@@ -182,7 +182,8 @@ class Configuration(NamedTuple):
         from vibe_llms.exceptions import ConfigurationError
 
         raise ConfigurationError(
-            detail=f"There is no default {genus}.", remedy="Name one, as provider:model."
+            detail=f"There is no default {genus}.",
+            remedy=f"Name a model, or set one: vibe config set {genus} <provider>:<model>",
         )
 
     @property

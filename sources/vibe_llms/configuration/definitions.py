@@ -120,6 +120,12 @@ _SETTINGS = (
         is_harmless=True,
     ),
     Definition(
+        name="moderator",
+        kind=ADDRESS,
+        summary="Default moderator, as provider:model; none by default.",
+        is_harmless=True,
+    ),
+    Definition(
         name="ranker",
         kind=ADDRESS,
         summary="Default ranker, as provider:model; an embedder ranks by its vectors.",

@@ -16,7 +16,7 @@ from vibe_llms.exceptions import ConverseError, Stage, StoreError, UnknownNameEr
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
 from vibe_llms.instruments.embedders import Embedder
-from vibe_llms.messages.vectors import FLOAT_BYTES
+from vibe_llms.messages.vectors import FLOAT_BYTES, ensure_texts
 from vibe_llms.retrieval.database import PassageDatabase
 from vibe_llms.retrieval.ranking import MeaningHit, find_passages
 from vibe_llms.retrieval.sources import (
@@ -120,6 +120,7 @@ class MeaningIndex(Closing):
         """
         if role is not None and role not in ROLES:
             raise UnknownNameError(kind="role", name=role, known=ROLES, stage=Stage.STORE)
+        ensure_texts(query)  # before anything is downloaded or read
         if update:
             await self.update()
         match = compose_match(query, None, any_word=True)

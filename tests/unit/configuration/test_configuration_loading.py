@@ -126,6 +126,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "model": ("p:m", "p:m"),
         "embedder": ("p:v", "p:v"),
         "ranker": ("p:r", "p:r"),
+        "moderator": ("p:m", "p:m"),
         "illustrator": ("p:i", "p:i"),
         "speaker": ("p:s", "p:s"),
         "transcriber": ("p:t", "p:t"),

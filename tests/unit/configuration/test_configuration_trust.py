@@ -161,6 +161,7 @@ def test_no_further_setting_is_a_projects_to_make() -> None:
         "speaker",
         "transcriber",
         "ranker",
+        "moderator",
         "stream",
         "window",
         "lenient",

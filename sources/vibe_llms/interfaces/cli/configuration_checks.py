@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from vibe_llms.configuration.locating import locate_findings
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, UnknownNameError
 from vibe_llms.foundation.suggestions import suggest
+from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -77,7 +78,7 @@ def _survey_servers(application: Application) -> Iterator[Finding]:
 
 
 def _survey_names(application: Application) -> Iterator[Finding]:
-    """Yield aliases without a target, and a model that lacks something, such as a key."""
+    """Yield aliases and default models of unknown providers, and a model without its package."""
     from vibe_llms.plugins.missing_requirements import survey_missing
     from vibe_llms.providers.requirements import RequirementKind
 
@@ -89,6 +90,13 @@ def _survey_names(application: Application) -> Iterator[Finding]:
         if provider not in known:
             message = f"Unknown provider {provider!r}{suggest(provider, suggested_names)}"
             yield Finding(place=f"aliases.{alias}", message=message)
+    for genus in Genus:
+        if genus in configuration.settings:
+            address = configuration.follow_aliases(configuration.find_default(genus))
+            provider = address.partition(":")[0]
+            if provider not in known:
+                message = f"Unknown provider {provider!r}{suggest(provider, suggested_names)}"
+                yield Finding(place=str(genus), message=message)
     place = "model"
     try:
         provider = application.resolve_address().provider

@@ -309,6 +309,7 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
         (("ask", "-c", "temprature=1", "Hi"), "'temperature'"),
         (("completion", "bsh"), "'bash'"),
         (("config", "set", "aliases.mine", "opnai:x"), "'openai'"),
+        (("config", "set", "embedder", "opnai:x"), "'openai'"),
         (("config", "set", "limits.atempts", "3"), "'limits.attempts'"),
     ],
 )

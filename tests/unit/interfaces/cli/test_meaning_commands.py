@@ -148,3 +148,11 @@ def test_a_conversation_with_damaged_metadata_hides_no_other(tmp_path: Path) -> 
 
     assert done.exit_code == 0, done.output
     assert len(done.stdout.splitlines()) == 2
+
+
+def test_a_blank_text_is_refused_before_a_model_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIBE_LLMS_EMBEDDER", "local:e5-small")
+
+    done = run("search", "--meaning", " ")
+
+    assert "empty or blank" in str(done.exception) + done.output

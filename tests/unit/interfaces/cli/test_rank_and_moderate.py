@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
+from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.interfaces.cli.group import produce_group
 from vibe_llms.testing.simulator import SynchronousSimulator
 
@@ -73,8 +74,15 @@ def test_a_program_reads_scores_of_categories() -> None:
     assert code == 1
 
 
-def test_a_moderator_must_be_named() -> None:
+def test_without_a_moderator_the_remedy_sets_one() -> None:
     done = run("moderate", "hello")
 
-    assert done.exit_code == 2
-    assert "--model" in done.output
+    assert isinstance(done.exception, ConfigurationError)
+    assert "vibe config set moderator" in done.exception.remedy
+
+
+@pytest.mark.usefixtures("moderator")
+def test_the_moderator_that_is_set_is_the_default() -> None:
+    assert find_code("config", "set", "moderator", "openai:m")[0] == 0
+
+    assert find_code("moderate", "kill")[0] == 1

@@ -120,9 +120,11 @@ def _save(draft: FileDraft, name: str) -> None:
     from vibe_llms.configuration.editing import find_overriding_place, read_name
     from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.interfaces.cli.configuration_checks import survey_mistakes
+    from vibe_llms.models.genera import Genus
 
     configuration = draft.load()
-    if name.partition(".")[0] in ("aliases", "ensembles", "mcp", "model", "providers"):
+    checked_tables = ("aliases", "ensembles", "mcp", "model", "providers", *Genus)
+    if name.partition(".")[0] in checked_tables:
         mistakes = survey_mistakes(Application(configuration), about=read_name(name))
         if findings := tuple(dict.fromkeys(map(draft.name_key, mistakes))):
             raise ConfigurationError(findings=findings)

@@ -20,8 +20,8 @@ from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_te
     "--model",
     "-m",
     type=MODEL,
-    required=True,
-    help="Moderator, such as openai:omni-moderation-latest.",
+    default="",
+    help="Moderator, such as openai:omni-moderation-latest; default: setting `moderator`.",
 )
 @json_option
 @download_option
