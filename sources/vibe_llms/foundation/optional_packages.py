@@ -21,9 +21,15 @@ def advise_extra(extra: str, *packages: str) -> str:
 
     Args:
         extra: Name of the extra, such as ``local``.
-        packages: Its packages, used if the metadata cannot be read.
+        packages: The missing packages, listed first. The only ones if the metadata cannot be read.
     """
-    return advise_packages(*(_read_extra(extra) or packages))
+    from packaging.requirements import Requirement
+
+    # Sorting is stable, so the others stay in their order.
+    requirements = sorted(
+        _read_extra(extra), key=lambda text: Requirement(text).name not in packages
+    )
+    return advise_packages(*(requirements or packages))
 
 
 @contextmanager
