@@ -335,7 +335,8 @@ class RemoteClient:
     def _access_scrubber(self, *, is_error: bool) -> Scrubber:
         """Return the scrubber that removes our secrets from a passed-through answer."""
         settings = self.vendor.settings
-        sources = self._key and self._key.reveal(), settings
+        obtained = [each.reveal() for each in self._list_obtained_secrets()]
+        sources = self._key and self._key.reveal(), obtained, settings
         if sources != self._scrubbed_sources:
             self._scrubbed_sources, secrets = sources, self.list_secrets()
             public = [text for name, text in settings.headers.items() if not is_secret_name(name)]
@@ -362,7 +363,13 @@ class RemoteClient:
         # An error may show a password as in the address, or decoded as it was sent.
         passwords = [Secret(form) for text in credentials if text for form in {text, unquote(text)}]
         key = () if self._key is None else (self._key,)
-        return [*key, *settings.headers.values(), *passwords]
+        obtained = self._list_obtained_secrets()
+        return [*key, *obtained, *settings.headers.values(), *passwords]
+
+    def _list_obtained_secrets(self) -> Sequence[Secret]:
+        """Return the secrets that a cloud's library has obtained."""
+        authorization = self.vendor.authorization
+        return () if authorization is None else authorization.list_secrets()
 
     def _compose(
         self, method: str, path: str, body: JsonObject | None, encoded: EncodedBody | None
@@ -404,7 +411,9 @@ class RemoteClient:
         key = self._key = acquire_key(name, values, vendor.key_variables, directory)
         # The host's transport, or an official library, may authenticate in another way.
         has_other_authentication = (
-            self._host_transport is not None or vendor.settings.values.get("transport") == "sdk"
+            self._host_transport is not None
+            or vendor.settings.values.get("transport") == "sdk"
+            or (vendor.authorization is not None and vendor.authorization.is_ready)
         )
         is_keyless = key is None and vendor.needs_key and not has_other_authentication
         if is_keyless or vendor.settings.missing_variables:
@@ -421,7 +430,12 @@ class RemoteClient:
     def _produce_transport(self) -> Transport:
         vendor, settings = self.vendor, self.vendor.settings
         if settings.values.get("transport") != "sdk":
-            return produce_transport(vendor.context, settings)
+            transport = produce_transport(vendor.context, settings)
+            if vendor.authorization is None:
+                return transport
+            from vibe_llms.providers.authorization import AuthorizingTransport
+
+            return AuthorizingTransport(transport, vendor.authorization)
         from vibe_llms.wire.sdk import SdkTransport
 
         return SdkTransport(

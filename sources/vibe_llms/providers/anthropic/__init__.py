@@ -1,8 +1,8 @@
 """The provider ``anthropic``: Claude models, by Anthropic or by a cloud that hosts them.
 
-The dialect is Messages. With ``transport = "sdk"`` the official package sends the requests, and
-``cloud`` names the host of the models: ``bedrock``, ``vertex`` or ``foundry``. The clouds have been
-tried against a simulator only.
+The dialect is Messages. ``cloud`` names another host of the models: ``vertex``, or with
+``transport = "sdk"``, by which the official package sends the requests, ``bedrock`` or ``foundry``.
+The clouds have been tried against a simulator only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ from vibe_llms.providers.offering import REMOTE, offer_attributes, offer_provide
 survey_providers, produce_provider = offer_provider(
     "Claude, by Anthropic",
     REMOTE,
-    "vibe_llms.providers.anthropic.client:AnthropicVendor",
+    "vibe_llms.providers.anthropic.choosing:produce_vendor",
 )
 survey_model_attributes = offer_attributes("anthropic")

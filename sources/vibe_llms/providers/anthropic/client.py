@@ -82,7 +82,7 @@ class AnthropicVendor(Vendor):
         settings = super().read_settings()
         if "cloud" in settings.values and settings.values.get("transport") != "sdk":
             place = f"providers.{self.context.name}.cloud"
-            raise ConfigurationError.at(place, "A cloud requires transport = 'sdk'.")
+            raise ConfigurationError.at(place, "This cloud requires transport = 'sdk'.")
         return settings
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:

@@ -1,9 +1,10 @@
 """The provider ``google``: Gemini models, by the Gemini API or by Vertex AI.
 
 The dialect is generateContent. With ``project`` or ``cloud = "vertex"`` in its settings the models
-are those of Vertex AI, and the key is an access token, which expires: point ``api_key_file`` to a
-file that is kept up to date. Missing settings are taken from ``GOOGLE_CLOUD_PROJECT`` and
-``GOOGLE_CLOUD_LOCATION``. Vertex AI has been tried against a simulator only.
+are those of Vertex AI. Without an access token as the key, the package google-auth obtains tokens
+from Application Default Credentials, and renews them. Missing settings are taken from
+``GOOGLE_CLOUD_PROJECT`` and ``GOOGLE_CLOUD_LOCATION``, or the project from the credentials.
+Vertex AI has been tried against a simulator only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Vertex AI: Gemini models at another address, with an access token as the key."""
+"""Vertex AI: Gemini models at another address, with Google's credentials or an access token."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from urllib.parse import quote
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.google.client import GoogleVendor, quote_name
+from vibe_llms.providers.google_credentials import (
+    PROJECT_MARK,
+    TOKEN_VARIABLE,
+    GoogleAuthorization,
+    replace_key_requirement,
+)
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.requirements import Requirement, find_variable, refuse_requirements
+from vibe_llms.providers.requirements import Requirement, refuse_requirements
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Choice, Kind
@@ -26,8 +33,7 @@ GLOBAL: Final = "global"
 
 PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
 LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
-TOKEN_VARIABLE: Final = "CLOUDSDK_AUTH_ACCESS_TOKEN"
-"""Environment variables: two that the official package reads, and the token of gcloud."""
+"""Environment variables that the official package reads."""
 
 
 class VertexVendor(GoogleVendor):
@@ -43,6 +49,11 @@ class VertexVendor(GoogleVendor):
     }
     version = "v1beta1"
     quirks = Quirks(shows_thoughts=True)
+    authorization: GoogleAuthorization
+
+    def __init__(self, context: ProviderContext) -> None:
+        super().__init__(context)
+        self.authorization = GoogleAuthorization(context.name, lambda: self.settings)
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings. Raises ConfigurationError."""
@@ -52,11 +63,11 @@ class VertexVendor(GoogleVendor):
         return super().read_settings()
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return the missing requirements."""
+        """Return the missing requirements: a token and a project, or credentials."""
         requirements = super().survey_requirements()
-        if self._access_project():
-            return requirements
-        return (*find_variable(self.context.name, (PROJECT_VARIABLE,), "project"), *requirements)
+        return replace_key_requirement(
+            self.context.name, requirements, self._access_project(), PROJECT_VARIABLE
+        )
 
     def _access_project(self) -> str:
         return str(self.context.settings.get("project") or os.environ.get(PROJECT_VARIABLE, ""))
@@ -66,14 +77,16 @@ class VertexVendor(GoogleVendor):
         return str(location or GLOBAL)
 
     def compose_resource(self, model: ModelDescriptor) -> str:
-        """Return the resource name of a model of the project."""
-        if not self._access_project():
-            refuse_requirements(self.context.name, self.survey_requirements())
+        """Return the resource name of a model of the project, by default of the credentials'."""
         name = quote_name(model)
         if "/" not in name:
             name = f"publishers/google/models/{name}"
         location = quote(self._access_location())
-        return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
+        project = quote(self._access_project())
+        if not project and not self.authorization.is_ready:
+            refuse_requirements(self.context.name, self.survey_requirements())
+        project = project or PROJECT_MARK
+        return f"projects/{project}/locations/{location}/{name}"
 
     def find_embedding_format(self, model: ModelDescriptor) -> CallFormat[Any, Any]:
         """Return the call format of ``embedContent``, or of ``predict`` for earlier models."""
