@@ -25,7 +25,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.providers.authorization import ObtainedSecret, Renewal
+from vibe_llms.providers.cloud_credentials import ObtainedSecret, Renewal
 from vibe_llms.providers.requirements import (
     Requirement,
     RequirementKind,
@@ -108,8 +108,8 @@ def _find_gcloud_folder() -> Path:
     return Path("~/.config/gcloud").expanduser()
 
 
-class GoogleAuthorization:
-    """Access tokens for Google's cloud; see :class:`.Authorization`.
+class GoogleCredentials:
+    """Access tokens for Google's cloud; see :class:`.CloudCredentials`.
 
     A token is renewed some minutes before it ends, and after an answer with status 401.
 

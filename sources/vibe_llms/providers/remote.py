@@ -368,8 +368,8 @@ class RemoteClient:
 
     def _list_obtained_secrets(self) -> Sequence[Secret]:
         """Return the secrets that a cloud's library has obtained."""
-        authorization = self.vendor.authorization
-        return () if authorization is None else authorization.list_secrets()
+        credentials = self.vendor.cloud_credentials
+        return () if credentials is None else credentials.list_secrets()
 
     def _compose(
         self, method: str, path: str, body: JsonObject | None, encoded: EncodedBody | None
@@ -413,7 +413,7 @@ class RemoteClient:
         has_other_authentication = (
             self._host_transport is not None
             or vendor.settings.values.get("transport") == "sdk"
-            or (vendor.authorization is not None and vendor.authorization.is_ready)
+            or (vendor.cloud_credentials is not None and vendor.cloud_credentials.is_ready)
         )
         is_keyless = key is None and vendor.needs_key and not has_other_authentication
         if is_keyless or vendor.settings.missing_variables:
@@ -431,11 +431,11 @@ class RemoteClient:
         vendor, settings = self.vendor, self.vendor.settings
         if settings.values.get("transport") != "sdk":
             transport = produce_transport(vendor.context, settings)
-            if vendor.authorization is None:
+            if vendor.cloud_credentials is None:
                 return transport
-            from vibe_llms.providers.authorization import AuthorizingTransport
+            from vibe_llms.providers.cloud_credentials import AuthorizingTransport
 
-            return AuthorizingTransport(transport, vendor.authorization)
+            return AuthorizingTransport(transport, vendor.cloud_credentials)
         from vibe_llms.wire.sdk import SdkTransport
 
         return SdkTransport(

@@ -33,8 +33,8 @@ from vibe_llms.providers.transports import ensure_files
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.models.genera import Genus
-    from vibe_llms.providers.authorization import Authorization
     from vibe_llms.providers.batches import VendorBatches
+    from vibe_llms.providers.cloud_credentials import CloudCredentials
     from vibe_llms.providers.rates import RateLimiter, Ticket
     from vibe_llms.providers.request_encoding import EncodedBody
     from vibe_llms.providers.surveys import SurveyedModel
@@ -61,7 +61,7 @@ class Vendor(abc.ABC):
         count_field: Field with the number of tokens in the answer to a request that counts them;
             empty if the vendor does not count tokens.
         further_settings: Additional settings, and the kind of each.
-        authorization: Adds credentials to requests that have no key; ``None`` if the vendor has
+        cloud_credentials: Adds credentials to requests that have no key; ``None`` if the vendor has
             only keys.
     """
 
@@ -77,7 +77,7 @@ class Vendor(abc.ABC):
     request_id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     count_field: str = ""
     further_settings: ClassVar[Mapping[str, Kind]] = {}
-    authorization: Authorization | None = None
+    cloud_credentials: CloudCredentials | None = None
 
     def __init__(self, context: ProviderContext) -> None:
         self.context = context

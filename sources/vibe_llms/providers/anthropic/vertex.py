@@ -19,7 +19,7 @@ from vibe_llms.providers.anthropic.client import AnthropicVendor
 from vibe_llms.providers.google_credentials import (
     PROJECT_MARK,
     TOKEN_VARIABLE,
-    GoogleAuthorization,
+    GoogleCredentials,
     replace_key_requirement,
 )
 from vibe_llms.providers.requirements import Requirement, find_variable, refuse_requirements
@@ -60,7 +60,7 @@ class AnthropicOnVertex(AnthropicVendor):
 
     def __init__(self, context: ProviderContext) -> None:
         super().__init__(context)
-        self.authorization = _VertexAuthorization(self)
+        self.cloud_credentials = _VertexCredentials(self)
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings. Raises ConfigurationError."""
@@ -107,7 +107,7 @@ class AnthropicOnVertex(AnthropicVendor):
         }
 
 
-class _VertexAuthorization(GoogleAuthorization):
+class _VertexCredentials(GoogleCredentials):
     """Addresses requests to the resource of the model, and authorizes them.
 
     In the bodies that Vertex AI accepts, the version is a field, and the model is not: it is a part

@@ -15,7 +15,7 @@ from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.google_credentials import (
     PROJECT_MARK,
     TOKEN_VARIABLE,
-    GoogleAuthorization,
+    GoogleCredentials,
     replace_key_requirement,
 )
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -49,11 +49,11 @@ class VertexVendor(GoogleVendor):
     }
     version = "v1beta1"
     quirks = Quirks(shows_thoughts=True)
-    authorization: GoogleAuthorization
+    cloud_credentials: GoogleCredentials
 
     def __init__(self, context: ProviderContext) -> None:
         super().__init__(context)
-        self.authorization = GoogleAuthorization(context.name, lambda: self.settings)
+        self.cloud_credentials = GoogleCredentials(context.name, lambda: self.settings)
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings. Raises ConfigurationError."""
@@ -83,7 +83,7 @@ class VertexVendor(GoogleVendor):
             name = f"publishers/google/models/{name}"
         location = quote(self._access_location())
         project = quote(self._access_project())
-        if not project and not self.authorization.is_ready:
+        if not project and not self.cloud_credentials.is_ready:
             refuse_requirements(self.context.name, self.survey_requirements())
         project = project or PROJECT_MARK
         return f"projects/{project}/locations/{location}/{name}"

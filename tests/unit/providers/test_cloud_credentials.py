@@ -11,7 +11,7 @@ import pytest
 from support.vendors.remoting import Counterpart
 from vibe_llms.exceptions import ProviderError, TransportError
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.providers.authorization import AuthorizingTransport, ObtainedSecret, Renewal
+from vibe_llms.providers.cloud_credentials import AuthorizingTransport, ObtainedSecret, Renewal
 from vibe_llms.wire.exchanges import Exchange, WireRequest
 from vibe_llms.wire.memory import MemoryAnswer
 

@@ -1,6 +1,6 @@
-"""Authorization that a cloud's own library obtains: tokens that expire, and signatures of requests.
+"""Credentials that a cloud's own library obtains: expiring tokens, and signatures of requests.
 
-A vendor with an :class:`Authorization` needs no key. Its transport authorizes every request: for an
+A vendor with :class:`CloudCredentials` needs no key. Its transport authorizes every request: for an
 answer, a count or a batch, and with bytes that the gateway passes through.
 """
 
@@ -19,7 +19,7 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 _T = TypeVar("_T")
 
 
-class Authorization(Protocol):
+class CloudCredentials(Protocol):
     """Adds credentials to requests."""
 
     @property
@@ -44,7 +44,7 @@ class Authorization(Protocol):
 
 
 class ObtainedSecret(Secret):
-    """A secret that an authorization has added to a request."""
+    """A secret that cloud credentials have added to a request."""
 
     __slots__ = ()
 
@@ -58,18 +58,18 @@ class AuthorizingTransport:
     """
 
     _transport: Transport
-    _authorization: Authorization
+    _credentials: CloudCredentials
 
     async def send(self, request: WireRequest) -> Exchange:
         """Send a request; see :class:`.Transport`."""
-        authorization = self._authorization
-        authorized = await authorization.authorize(request)
+        credentials = self._credentials
+        authorized = await credentials.authorize(request)
         exchange = await self._transport.send(authorized)
-        if not authorization.is_refused(authorized, exchange):
+        if not credentials.is_refused(authorized, exchange):
             return exchange
         await exchange.close()
-        await authorization.renew(authorized)
-        return await self._transport.send(await authorization.authorize(request))
+        await credentials.renew(authorized)
+        return await self._transport.send(await credentials.authorize(request))
 
     async def close(self) -> None:
         """Close all connections."""
