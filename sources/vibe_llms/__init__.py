@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.discovery import discover_providers as discover_providers
     from vibe_llms.plugins.discovery import load_provider as load_provider
     from vibe_llms.plugins.markers import hook as hook
+    from vibe_llms.providers.call_caching import CallCache as CallCache
 
 _MODULES = {
     "Application": "application",
@@ -87,6 +88,7 @@ _MODULES = {
     "BatchChannel": "batches.channel",
     "BatchInput": "batches.items",
     "BatchReport": "batches.items",
+    "CallCache": "providers.call_caching",
     "Canister": "messages.canisters",
     "Content": "messages.contents",
     "Conversation": "conversations.conversation",

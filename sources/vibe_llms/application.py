@@ -312,6 +312,11 @@ class Application(Closing):
             reactors = await asyncio.to_thread(self.plugins.produce_reactors)
         return reactors if self._observer is None else [*reactors, self._observer.reactors]
 
+    @property
+    def call_listeners(self) -> tuple[OpenTelemetryObserver, ...]:
+        """Listeners of calls outside of conversations: the configured telemetry."""
+        return () if self._observer is None else (self._observer,)
+
     def share_budgets(self, budgets: Budgets) -> None:
         """Share the vendors' rate limits with other processes, for providers loaded from now on.
 

@@ -27,6 +27,7 @@ PUBLIC_NAMES = {
         "SyncModel",
     },
     "genera": {
+        "CallCache",
         "Embedder",
         "Illustrator",
         "Moderator",

@@ -182,3 +182,21 @@ async def test_without_it_the_client_s_trace_goes_through(tmp_path: Path, model:
         assert await _ask(service, model) == 200
         assert simulator.requests[0].headers["traceparent"] == _SENT
         assert simulator.requests[0].headers["tracestate"] == _STATE
+
+
+async def test_a_translated_embedding_is_a_span_below_its_request(tmp_path: Path) -> None:
+    async with _serve_traced(tmp_path) as traced:
+        body = {"model": "google:gemini-embedding-001", "input": _SECRET}
+        async with (
+            serve(traced.service) as address,
+            aiohttp.ClientSession() as session,
+            session.post(f"{address}/v1/embeddings", json=body) as got,
+        ):
+            assert got.status == 200
+        told_upstream = traced.simulator.requests[0].headers
+    [span] = traced.find(SpanKind.SERVER)
+    [call] = traced.find(SpanKind.CLIENT)
+    assert call.name == "embeddings gemini-embedding-001"
+    assert _name_parent(call) == _name(span)
+    assert told_upstream["traceparent"].split("-")[2] == _name(call)
+    assert _SECRET not in call.to_json()

@@ -19,6 +19,7 @@ from vibe_llms.wire.tracing import TRACE
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
+    from vibe_llms.events.calls import CallListener
     from vibe_llms.events.reactors import ConversationReactors
 
 
@@ -31,6 +32,7 @@ class Tracing:
 
     Attributes:
         reactors: Create a span for each answer of a model, as a child of its request's.
+        call_listeners: Create one for each other call of a model, such as an embedding.
 
     Raises:
         DependencyError: ``opentelemetry-api`` is not installed.
@@ -58,6 +60,7 @@ class Tracing:
             captures_texts=captures_texts, tracer_provider=tracer_provider, on_chat=self._set_parent
         )
         self.reactors: ConversationReactors = observer.reactors
+        self.call_listeners: tuple[CallListener, ...] = (observer,)
 
     def _set_parent(self, span: Span) -> None:
         """Make the answer's span the parent of requests to a vendor."""

@@ -29,7 +29,8 @@ class Embedder(CallInstrument):
         dimensions: Length of the vectors; ``None`` for the model's default.
         purpose: The use of the vectors: ``query``, ``passage``, ``similarity``,
             ``classification`` or ``clustering``.
-        settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
+        settings: ``application``, ``strict``, ``concurrency``, ``listener`` and ``cache``; see
+            :class:`.CallInstrument`.
     """
 
     genus = Genus.EMBEDDER

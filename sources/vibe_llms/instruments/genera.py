@@ -16,7 +16,9 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.providers.piece_streams import PieceStream
 
 if TYPE_CHECKING:
+    from vibe_llms.events.calls import CallListener
     from vibe_llms.messages.contents import MediaContent
+    from vibe_llms.providers.call_caching import CallCache
     from vibe_llms.providers.interfaces import CallModel
 
 CONCURRENCY: Final = 8
@@ -36,6 +38,9 @@ class CallInstrument(Closing):
         application: The configuration to use; by default that of this process.
         strict: Raise an error if a translation loses anything.
         concurrency: Maximum number of concurrent requests.
+        listener: Called with each :data:`.CallEvent` of the model's calls, such as an
+            :class:`.Odometer` or an :class:`.OpenTelemetryObserver`.
+        cache: Answers equal requests without sending them again; by default, all are sent.
     """
 
     genus: ClassVar[Genus]
@@ -47,10 +52,14 @@ class CallInstrument(Closing):
         application: Application | None = None,
         strict: bool = False,
         concurrency: int = CONCURRENCY,
+        listener: CallListener | None = None,
+        cache: CallCache | None = None,
     ) -> None:
         self.address = address
         self.strict = strict
         self.concurrency = concurrency
+        self.listener = listener
+        self.cache = cache
         self._given_application = application
 
     def __repr__(self) -> str:
@@ -63,7 +72,17 @@ class CallInstrument(Closing):
 
     async def access(self) -> CallModel[Any, Any]:
         """Return the provider's model of this name."""
-        return await self.application.access(self.genus, self.address, holder=self)
+        return self.equip(await self.application.access(self.genus, self.address, holder=self))
+
+    def equip(self, model: CallModel[Any, Any]) -> CallModel[Any, Any]:
+        """Return a model with the listeners and the cache of this instrument."""
+        from vibe_llms.providers.call_caching import cache_calls
+        from vibe_llms.providers.call_observing import observe_calls
+
+        own = () if self.listener is None else (self.listener,)
+        listeners = (*own, *self.application.call_listeners)
+        observed = observe_calls(model, self.genus, listeners)
+        return cache_calls(observed, self.cache)
 
     async def load(self, content: Medium) -> Medium:
         """Return the content with its bytes, loaded from the content store if necessary.

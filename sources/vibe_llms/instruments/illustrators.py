@@ -39,7 +39,8 @@ class Illustrator(CallInstrument):
         background: Background of the images, such as ``transparent``.
         file_format: Format of the images, such as ``png``, ``jpeg`` or ``webp``.
         options: Further fields of the vendor's request, sent unchanged.
-        settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
+        settings: ``application``, ``strict``, ``concurrency``, ``listener`` and ``cache``; see
+            :class:`.CallInstrument`.
     """
 
     genus = Genus.ILLUSTRATOR

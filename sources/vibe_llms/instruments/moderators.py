@@ -24,7 +24,8 @@ class Moderator(CallInstrument):
 
     Args:
         address: Address of the model, such as ``openai:omni-moderation-latest``.
-        settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
+        settings: ``application``, ``strict``, ``concurrency``, ``listener`` and ``cache``; see
+            :class:`.CallInstrument`.
     """
 
     genus = Genus.MODERATOR

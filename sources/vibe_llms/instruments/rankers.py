@@ -33,7 +33,8 @@ class Ranker(CallInstrument):
     Args:
         address: Address of the model, such as ``jina:jina-reranker-v3``; empty for the configured
             ranker, by default an embedder that runs on this machine.
-        settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
+        settings: ``application``, ``strict``, ``concurrency``, ``listener`` and ``cache``; see
+            :class:`.CallInstrument`.
     """
 
     genus = Genus.RANKER
@@ -55,7 +56,7 @@ class Ranker(CallInstrument):
             query=query, texts=texts, max_results=max_results, strict=self.strict
         )
         model = await access_ranker(self.application, self.address, holder=self)
-        return await rank_with(model, request, self.concurrency)
+        return await rank_with(self.equip(model), request, self.concurrency)
 
 
 async def access_ranker(

@@ -34,7 +34,8 @@ class Speaker(CallInstrument):
         instructions: How to speak, such as the mood.
         language: Code of the language, such as ``de``; most models detect it.
         options: Further fields of the vendor's request, sent unchanged.
-        settings: ``application`` and ``strict``; see :class:`.CallInstrument`.
+        settings: ``application``, ``strict``, ``listener`` and ``cache``; see
+            :class:`.CallInstrument`.
     """
 
     genus = Genus.SPEAKER

@@ -42,7 +42,8 @@ class Transcriber(CallInstrument):
         timestamps: ``segment`` or ``word`` to return their times.
         temperature: Randomness of the model.
         options: Further fields of the vendor's request, sent unchanged.
-        settings: ``application`` and ``strict``; see :class:`.CallInstrument`.
+        settings: ``application``, ``strict``, ``listener`` and ``cache``; see
+            :class:`.CallInstrument`.
     """
 
     genus = Genus.TRANSCRIBER

@@ -21,6 +21,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.losses import Loss, refuse_losses
 from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.providers.call_observing import report_retry
 from vibe_llms.providers.piece_streams import PieceStream, stream_call
 from vibe_llms.providers.rates import Ticket
 from vibe_llms.providers.retries import RetryPolicy, repeat
@@ -140,7 +141,8 @@ class RemoteCallModel(Generic[In, Out]):
 
     async def _repeat(self, send: Any) -> Any:
         context = self._client.vendor.context
-        return await repeat(send, RetryPolicy.of(context.limits), context.clock)
+        policy = RetryPolicy.of(context.limits)
+        return await repeat(send, policy, context.clock, on_retry=report_retry)
 
     def _refuse_answer(self, error: ValueError) -> ConverseError:
         provider, path = self._descriptor.provider, self._call_format.path

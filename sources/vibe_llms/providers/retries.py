@@ -81,8 +81,14 @@ async def repeat(
     policy: RetryPolicy,
     clock: Clock,
     draw: Callable[[], float] = random.random,
+    on_retry: Callable[[int, float, ConverseError], None] | None = None,
 ) -> _T:
-    """Call a function, and repeat it after errors as the policy allows. Raises ConverseError."""
+    """Call a function, and repeat it after errors as the policy allows. Raises ConverseError.
+
+    Args:
+        on_retry: Called before each wait with the number of the next attempt, the seconds, and the
+            error.
+    """
     attempt = 1
     while True:
         try:
@@ -91,7 +97,9 @@ async def repeat(
             wait = policy.decide(error, attempt, draw())
             if wait is None:
                 raise
-        attempt += 1
+            attempt += 1
+            if on_retry is not None:
+                on_retry(attempt, wait, error)
         await clock.sleep(wait)
 
 

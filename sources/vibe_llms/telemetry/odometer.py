@@ -9,6 +9,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from vibe_llms.events.calls import (
+    CallEvent,
+    CallFailedEvent,
+    CallFinishedEvent,
+    CallRetriedEvent,
+    CallStartedEvent,
+)
 from vibe_llms.events.conversation import (
     ConversationEndedEvent,
     ConversationStartedEvent,
@@ -59,9 +66,10 @@ that simultaneous answers are separate; tasks that clean up after an answer inhe
 class Odometer:
     """Adds up tokens, money and time, by model, by tool and by state.
 
-    Use it as the listener of an engine, ``Engine(..., listener=odometer)``; use its
-    :attr:`reactors` for calls without one, ``Model(..., reactors=odometer.reactors)``. It may
-    listen to any number of runs and calls at the same time.
+    Use it as the listener of an engine, ``Engine(..., listener=odometer)``, or of an embedder or
+    another instrument, ``Embedder(..., listener=odometer)``; use its :attr:`reactors` for answers
+    without an engine, ``Model(..., reactors=odometer.reactors)``. It may listen to any number of
+    runs and calls at the same time.
 
     Args:
         clock: Returns the seconds of a monotonic clock.
@@ -78,8 +86,9 @@ class Odometer:
         self._approval_watch = Stopwatch(clock)
         self._approvals = self._retries = self._doubted = 0
         self._runs: set[str] = set()
+        self._calls: dict[int, CallStartedEvent] = {}
 
-    def __call__(self, event: StreamEvent | LogEvent) -> None:
+    def __call__(self, event: StreamEvent | LogEvent | CallEvent) -> None:
         """Process one event; most are ignored."""
         match event:
             case RunStartedEvent():
@@ -116,6 +125,12 @@ class Odometer:
                 self._access_timing().follow(self._clock())
             case ResponseFinishedEvent() | ResponseFailedEvent():
                 self._add_response(event)
+            case CallStartedEvent():
+                self._calls[event.call_id] = event
+            case CallRetriedEvent():
+                self._retries += 1
+            case CallFinishedEvent() | CallFailedEvent():
+                self._add_call(event)
 
     @property
     def reactors(self) -> ConversationReactors:
@@ -177,6 +192,21 @@ class Odometer:
         )
         total = self._tools.get(event.name)
         self._tools[event.name] = call if total is None else total + call
+
+    # Events of calls outside of conversations
+
+    def _add_call(self, event: CallFinishedEvent | CallFailedEvent) -> None:
+        started = self._calls.pop(event.call_id, None)
+        if started is None:  # it began before this odometer listened
+            return
+        origin = event.result.origin if isinstance(event, CallFinishedEvent) else None
+        self._record(
+            provider=started.provider,
+            model=started.model if origin is None else origin.model,
+            usage=None if origin is None else origin.usage,
+            seconds=event.seconds,
+            is_failure=origin is None,
+        )
 
     # Events of a stream
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -14,6 +13,8 @@ from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings, ModelSettings
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock
+from vibe_llms.foundation.result_caches import ResultCache
+from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
@@ -33,6 +34,9 @@ _ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "responses": (b'"response.completed"',),
 }
 """By protocol: marks at the end of a complete stream."""
+
+_CALL_ENDS: Final = (b'.done"', b'.completed"')
+"""The same for streams of speech, transcripts and images."""
 
 _TAIL_BYTES: Final = 65_536
 _FAILURE_MARKS: Final = (b'"status":"failed"', b'"status":"in_progress"', b'"status":"queued"')
@@ -62,47 +66,6 @@ class StoredAnswer:
         for piece in self.pieces[:-1]:
             await call.send(piece)
         await call.finish(self.pieces[-1] if self.pieces else b"")
-
-
-class AnswerCache:
-    """LRU cache of answers, limited in bytes, entries and age."""
-
-    def __init__(self, settings: CacheSettings) -> None:
-        self._settings = settings
-        self._answers: OrderedDict[str, tuple[float, StoredAnswer]] = OrderedDict()
-        self.size_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._answers)
-
-    def find(self, key: str, now: float) -> StoredAnswer | None:
-        """Return an answer that has not expired."""
-        entry = self._answers.get(key)
-        if entry is None:
-            return None
-        stored_at, answer = entry
-        if now - stored_at >= self._settings.seconds:
-            self._drop(key)
-            return None
-        self._answers.move_to_end(key)
-        return answer
-
-    def add(self, key: str, answer: StoredAnswer, now: float) -> None:
-        """Store an answer unless it exceeds the size of the whole cache."""
-        self._drop(key)
-        size = answer.size_bytes
-        if size > self._settings.bytes:
-            return
-        self._answers[key] = now, answer
-        self.size_bytes += size
-        while len(self._answers) > self._settings.entries or self.size_bytes > self._settings.bytes:
-            self._drop(next(iter(self._answers)))
-
-    def _drop(self, key: str) -> None:
-        entry = self._answers.pop(key, None)
-        if entry is not None:
-            _, answer = entry
-            self.size_bytes -= answer.size_bytes
 
 
 class AnswerRecorder:
@@ -138,15 +101,21 @@ class AnswerRecorder:
         if self._status != 200 or self._free_bytes < 0:
             return None
         tail = b"".join(self._pieces)[-_TAIL_BYTES:]
-        ends = _ENDS.get(self._face.dialect.PROTOCOL, ())
-        if is_streamed and not any(end in tail for end in ends):
+        if is_streamed and not any(end in tail for end in self._list_ends()):
             return None
         if any(mark in tail.replace(b'": "', b'":"') for mark in _FAILURE_MARKS):
             return None
         return StoredAnswer(self._status, self._headers, tuple(self._pieces))
 
+    def _list_ends(self) -> tuple[bytes, ...]:
+        """Return the marks at the end of a complete stream."""
+        if self._face.genus is Genus.CONVERSER:
+            return _ENDS.get(self._face.dialect.PROTOCOL, ())
+        is_framed = self._headers.get("content-type", "").startswith("text/event-stream")
+        return _CALL_ENDS if is_framed else (b"",)  # the bytes of a medium have no mark
 
-class ModelCache:
+
+class ModelCache(ResultCache[StoredAnswer]):
     """Cached answers of one model, and running requests, whose answers equal requests may share.
 
     Args:
@@ -156,41 +125,22 @@ class ModelCache:
 
     Attributes:
         questions: Questions of cached answers, if similar ones may share an answer.
-        flights: Running requests, by key. Each future has the answer, or ``None`` if it failed.
-        max_bytes: Longest answer to record.
     """
 
     def __init__(self, cache: CacheSettings | None, *, is_sharing: bool, clock: Clock) -> None:
-        self._cache = None if cache is None else AnswerCache(cache)
+        super().__init__(
+            seconds=0 if cache is None else cache.seconds,
+            max_bytes=_FLIGHT_BYTES if cache is None else cache.bytes,
+            max_entries=0 if cache is None else cache.entries,
+            measure=attrgetter("size_bytes"),
+            read_clock=clock.read,
+            is_sharing=is_sharing,
+        )
         self.questions: SimilarQuestions | None = None
         if cache is not None and cache.similarity is not None:
             from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
 
             self.questions = SimilarQuestions(cache.similarity, cache.entries)
-        self.max_bytes = _FLIGHT_BYTES if cache is None else cache.bytes
-        self._is_sharing = is_sharing
-        self._clock = clock
-        self.flights: dict[str, asyncio.Future[StoredAnswer | None]] = {}
-
-    def find(self, key: str) -> StoredAnswer | None:
-        """Return the cached answer."""
-        return None if self._cache is None else self._cache.find(key, self._clock.read())
-
-    def add(self, key: str, answer: StoredAnswer) -> None:
-        """Cache an answer."""
-        if self._cache is not None:
-            self._cache.add(key, answer, self._clock.read())
-
-    def begin_flight(self, key: str) -> asyncio.Future[StoredAnswer | None] | None:
-        """Return a future for the answer of a request, for which equal requests wait.
-
-        Returns:
-            ``None`` if requests do not share answers, or an equal one is running already.
-        """
-        if not self._is_sharing or key in self.flights:
-            return None
-        flight = self.flights[key] = asyncio.get_running_loop().create_future()
-        return flight
 
 
 def produce_answers(settings: ModelSettings, clock: Clock) -> ModelCache | None:

@@ -1,18 +1,20 @@
 """Answers from the cache of a model's table.
 
-The key is a hash of the normalized request (:meth:`.Request.digest`) and of all else that changes
-the answer: whether it is a stream, fields that only the protocol has, and the forwarded headers.
+The key of a conversation is a hash of the normalized request (:meth:`.Request.digest`) and of all
+else that changes the answer: whether it is a stream, fields that only the protocol has, and the
+forwarded headers. The key of another call, such as an embedding, is a hash of its fields.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import msgspec
 
 from vibe_llms.daemons.bodies import decode_body, perform_sized
 from vibe_llms.daemons.gateway.answer_cache import AnswerRecorder, ModelCache, StoredAnswer
@@ -25,6 +27,8 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.genera import Genus
+from vibe_llms.providers.call_caching import digest_call
 from vibe_llms.retrieval.passages import PASSAGE_CHARACTERS
 
 if TYPE_CHECKING:
@@ -93,8 +97,8 @@ async def _answer(call: GatewayCall, answers: ModelCache, keys: RequestKeys) -> 
     is_bypassed = "no-cache" in call.http.headers.get("cache-control", "").lower()
     added = {CACHE_HEADER: "miss"}
     answer = None if is_bypassed else answers.find(keys.exact)
-    if answer is None and (flight := answers.flights.get(keys.exact)) is not None:
-        answer = await asyncio.shield(flight)  # a client that leaves does not cancel it
+    if answer is None:
+        answer = await answers.await_flight(keys.exact)
     if answer is not None:
         added = {CACHE_HEADER: "hit"}
     vector = None
@@ -116,7 +120,8 @@ async def _answer(call: GatewayCall, answers: ModelCache, keys: RequestKeys) -> 
 async def _embed(call: GatewayCall, question: str) -> bytes | None:
     """Return the vector of a question; ``None`` if the embedder fails, which is logged."""
     try:
-        return await call.gateway.upstreams.embed(question)
+        gateway = call.gateway
+        return await gateway.upstreams.embed(question, gateway.call_listeners)
     except ConverseError as error:
         _LOGGER.warning("The cache cannot compare questions: %s", error)
         return None
@@ -139,7 +144,7 @@ def _find_similar(
 async def _record(call: GatewayCall, answers: ModelCache, key: str) -> None:
     """Perform the following stages, and store their answer."""
     call.recorder = AnswerRecorder(call.face, answers.max_bytes)
-    flight = answers.begin_flight(key)
+    end_flight = answers.begin_flight(key)
     answer: StoredAnswer | None = None
     try:
         await call.proceed()
@@ -148,9 +153,8 @@ async def _record(call: GatewayCall, answers: ModelCache, key: str) -> None:
         if answer is not None:
             answers.add(key, answer)
     finally:
-        if flight is not None:
-            del answers.flights[key]
-            flight.set_result(answer)
+        if end_flight is not None:
+            end_flight(answer)
 
 
 def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
@@ -160,6 +164,8 @@ def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
         with_scope: Whether similar questions may share an answer.
     """
     face, request = call.face, call.request
+    if face.genus is not Genus.CONVERSER:
+        return _compose_call_keys(call)
     try:
         native = decode_body(request.body)
         normalized = face.dialect.normalize_request(native)
@@ -167,11 +173,6 @@ def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
     except ConverseError:
         return None
     other_fields = sorted((name, value) for name, value in native.items() if name not in _DIGESTED)
-    headers = {
-        name: text
-        for name, text in choose_headers(face, call.http).items()
-        if name not in _IGNORED_HEADERS
-    }
     # The digest does not contain parts that were lost, so requests that differ in them look equal.
     body_hash = hashlib.sha256(request.body).hexdigest() if normalized.losses else ""
     strict = call.http.headers.get(STRICT_HEADER, "")
@@ -181,7 +182,7 @@ def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
         other_fields,
         body_hash,
         strict,
-        sorted(headers.items()),
+        _select_headers(call),
     )
     exact = _digest(digest, common)
     question = _read_question(normalized.value) if with_scope and not body_hash else ""
@@ -190,6 +191,33 @@ def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
     canisters = (*normalized.value.canisters[:-1], UserCanister(content="?"))
     rest = attrs.evolve(normalized.value, canisters=canisters)
     return RequestKeys(exact=exact, scope=_digest(rest.digest(), common), question=question)
+
+
+def _select_headers(call: GatewayCall) -> list[tuple[str, str]]:
+    """Return the forwarded headers that may change the answer."""
+    headers = choose_headers(call.face, call.http)
+    return sorted(pair for pair in headers.items() if pair[0] not in _IGNORED_HEADERS)
+
+
+def _compose_call_keys(call: GatewayCall) -> RequestKeys | None:
+    """Return the key of a call of another genus; ``None`` if its body is invalid.
+
+    Such calls are equal if they have the same path and the same fields, in any order.
+    """
+    http, fields = call.http, call.request.fields
+    headers = _select_headers(call)
+    if fields is None:
+        try:
+            body: object = msgspec.json.encode(decode_body(call.request.body), order="sorted")
+        except ConverseError:
+            return None
+    else:
+        body = sorted(fields, key=itemgetter(0))  # the boundary is random
+        headers = [pair for pair in headers if pair[0] != "content-type"]
+    strict = http.headers.get(STRICT_HEADER, "")
+    query = http.scope["query_string"].decode("latin-1")
+    key = digest_call((http.path, query, strict), (body, tuple(headers)))
+    return RequestKeys(exact=key)
 
 
 def _digest(request_digest: str, common: tuple[object, ...]) -> str:

@@ -24,6 +24,7 @@ from vibe_llms.instruments.moderators import moderate_with
 from vibe_llms.instruments.rankers import rank_with
 from vibe_llms.messages.losses import Translation, refuse_losses
 from vibe_llms.models.genera import Genus
+from vibe_llms.providers.call_observing import observe_calls
 from vibe_llms.providers.calls import RemoteCallModel
 from vibe_llms.providers.interfaces import CallModel
 from vibe_llms.providers.piece_streams import open_stream
@@ -53,6 +54,7 @@ async def answer_call(call: GatewayCall, *, client_format: ClientFormat[Any, Any
         await pass_through(call)
         return
     record = call.record
+    model = observe_calls(model, call.face.genus, call.gateway.call_listeners)
     native, translation = await perform_sized(
         call.request.body, partial(_read, call, client_format)
     )

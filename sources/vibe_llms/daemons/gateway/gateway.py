@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from vibe_llms.daemons.arrivals import authorize, ensure_host, ensure_page
@@ -21,6 +21,7 @@ from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
     from vibe_llms.daemons.gateway.routing.router import TableRouter
+    from vibe_llms.events.calls import CallListener
     from vibe_llms.events.reactors import ConversationReactors
 
 
@@ -34,6 +35,7 @@ class Gateway:
         storage: Stores responses for protocols that refer to earlier ones.
         batches: Runs the batches of clients.
         reactors: Notified of translated answers.
+        call_listeners: Notified of translated calls of other genera, such as embeddings.
         hosts: Accepted host names where no authorizer identifies clients, so that a foreign page
             cannot send requests through a local browser; ``None`` for any.
 
@@ -53,10 +55,12 @@ class Gateway:
         storage: ResponseStorage | None = None,
         batches: GatewayBatchRunner | None = None,
         reactors: ConversationReactors | None = None,
+        call_listeners: Sequence[CallListener] = (),
         hosts: Collection[str] | None = None,
     ) -> None:
         self.upstreams = upstreams
         self.reactors = reactors
+        self.call_listeners = call_listeners
         self.router: TableRouter | None = None
         self.storage = storage
         self.batches = batches

@@ -105,6 +105,7 @@ def produce_service(
         storage=storage,
         batches=_produce_batches(application),
         reactors=None if tracing is None else tracing.reactors,
+        call_listeners=() if tracing is None else tracing.call_listeners,
         hosts=hosts,
     )
     tables = None

@@ -21,11 +21,13 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.genera import Genus
+from vibe_llms.providers.call_observing import observe_calls
 from vibe_llms.providers.calls import RemoteCallModel
 from vibe_llms.providers.remote_models import RemoteModel
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
+    from vibe_llms.events.calls import CallListener
     from vibe_llms.providers.interfaces import ConverserModel, ModelDescriptor
 
 
@@ -111,14 +113,18 @@ class Upstreams:
                 self._cache[name] = upstream
         return upstream
 
-    async def embed(self, text: str) -> bytes:
+    async def embed(self, text: str, listeners: Sequence[CallListener] = ()) -> bytes:
         """Return the vector of a text by the configured embedder: floats of four bytes.
+
+        Args:
+            listeners: Notified of the call.
 
         Raises:
             ConverseError: The embedder cannot be loaded, or fails.
         """
         application = self._application
         model = await application.access(Genus.EMBEDDER, holder=application)
+        model = observe_calls(model, Genus.EMBEDDER, listeners)
         vectors: Vectors = await model.call(EmbeddingRequest(texts=(text,), purpose="query"))
         return vectors.data
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.illustrations import IllustrationRequest
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.telemetry.opentelemetry import conventions, messages
 
 Attribute: TypeAlias = str | bool | int | float | Sequence[str]
@@ -52,6 +55,38 @@ def describe_usage(usage: Usage | None) -> Attributes:
         conventions.REASONING_TOKENS: usage.reasoning_tokens,
     }
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def describe_call(genus: str, request: object) -> Attributes:
+    """Return the parameters of a call outside of a conversation; never its texts and media."""
+    attributes: Attributes = {}
+    if genus in conventions.OUTPUT_TYPES:
+        attributes[conventions.OUTPUT_TYPE] = conventions.OUTPUT_TYPES[genus]
+    if isinstance(request, EmbeddingRequest) and request.dimensions is not None:
+        attributes[conventions.DIMENSIONS] = request.dimensions
+    if isinstance(request, IllustrationRequest) and request.count > 1:
+        attributes[conventions.CHOICES] = request.count
+    return attributes
+
+
+def describe_result(result: CallResult) -> Attributes:
+    """Return the model and usage of a result, and the length of vectors."""
+    attributes = describe_origin(result.origin)
+    attributes.pop(conventions.FINISH_REASONS, None)  # there is only one
+    if isinstance(result, Vectors):
+        attributes[conventions.DIMENSIONS] = result.width
+    return attributes
+
+
+def name_model(operation: str, address: str) -> Attributes:
+    """Return the attributes of an operation with a model, for its span and its metrics."""
+    provider, model = split_address(address)
+    attributes: Attributes = {conventions.OPERATION: operation}
+    if provider:
+        attributes[conventions.PROVIDER] = conventions.name_provider(provider)
+    if model:
+        attributes[conventions.REQUEST_MODEL] = model
+    return attributes
 
 
 def describe_texts(response: Response) -> Attributes:

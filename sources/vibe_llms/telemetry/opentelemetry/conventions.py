@@ -21,6 +21,23 @@ CAPTURE_VALUES: Final = frozenset({"true", "span_only", "span_and_event"})
 
 OPERATION: Final = "gen_ai.operation.name"
 CHAT: Final = "chat"
+OPERATIONS: Final[Mapping[str, str]] = {
+    "embedder": "embeddings",
+    "illustrator": "generate_content",
+    "moderator": "moderation",
+    "ranker": "rerank",
+    "speaker": "generate_content",
+    "transcriber": "generate_content",
+}
+"""Operation of a call to a model of each genus. The conventions have no operation for rankings and
+moderation, and allow other names.
+"""
+OUTPUT_TYPES: Final[Mapping[str, str]] = {
+    "illustrator": "image",
+    "speaker": "speech",
+    "transcriber": "text",
+}
+"""Type of the results of generating genera."""
 INVOKE_AGENT: Final = "invoke_agent"
 EXECUTE_TOOL: Final = "execute_tool"
 
@@ -30,6 +47,8 @@ ERROR: Final = "error.type"
 REQUEST_MODEL: Final = "gen_ai.request.model"
 REQUEST_STREAM: Final = "gen_ai.request.stream"
 OUTPUT_TYPE: Final = "gen_ai.output.type"
+DIMENSIONS: Final = "gen_ai.embeddings.dimension.count"
+CHOICES: Final = "gen_ai.request.choice.count"
 RESPONSE_MODEL: Final = "gen_ai.response.model"
 RESPONSE_ID: Final = "gen_ai.response.id"
 FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
@@ -50,10 +69,11 @@ OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_RESULT: Final = "gen_ai.tool.call.result"
 
+RETRIES: Final = "vibe_llms.call.retries"
 RUN_ID: Final = "vibe_llms.run.id"
 RUN_REASON: Final = "vibe_llms.run.reason"
 RUN_LIMIT: Final = "vibe_llms.run.limit"
-"""Our own: the conventions have no attribute for the limit that ended a run."""
+"""Our own: the conventions have no attributes for retries, and for the limit that ended a run."""
 
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"
 OPERATION_DURATION: Final = "gen_ai.client.operation.duration"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from vibe_llms.events.calls import CallEvent
 from vibe_llms.events.conversation import (
     ConversationEndedEvent,
     ConversationFailedEvent,
@@ -43,8 +44,9 @@ from vibe_llms.telemetry.opentelemetry.attributes import (
     describe_request,
     describe_texts,
     describe_usage,
-    split_address,
+    name_model,
 )
+from vibe_llms.telemetry.opentelemetry.calls import CallSpans
 from vibe_llms.telemetry.opentelemetry.operations import Chat, Meters, Operation, RunOperation
 
 if TYPE_CHECKING:
@@ -55,12 +57,13 @@ _STREAM_EVENTS = (ResponseStartedEvent, ContentStartedEvent)
 
 
 class OpenTelemetryObserver:
-    """Creates spans and metrics of runs, answers and executed tools.
+    """Creates spans and metrics of runs, answers, executed tools and other calls of models.
 
     Use it as the listener of an engine, ``Engine(..., listener=observer)``; use its
-    :attr:`reactors` for calls without one. The setting ``telemetry.opentelemetry`` installs one in
-    both places. A run is the parent of its answers and executions; the current span at its start is
-    the parent of the run.
+    :attr:`reactors` for answers without one, and as the listener of an embedder or another
+    instrument, ``Embedder(..., listener=observer)``. The setting ``telemetry.opentelemetry``
+    installs one in all places. A run is the parent of its answers and executions; the current span
+    at its start is the parent of the run.
 
     Args:
         captures_texts: Whether spans include questions, answers, and the arguments and results of
@@ -96,6 +99,7 @@ class OpenTelemetryObserver:
         self._captures = _captures_texts_by_default() if captures_texts is None else captures_texts
         self._run: ContextVar[RunOperation | None] = ContextVar("vibe_llms_run", default=None)
         self._chat: ContextVar[Chat | None] = ContextVar("vibe_llms_chat", default=None)
+        calls = CallSpans(self._start_call, self._meters, on_chat)
         self._handlers: dict[type, Callable[[Any], None]] = {
             RunStartedEvent: self._begin_run,
             RunSuspendedEvent: self._end_run,
@@ -109,9 +113,10 @@ class OpenTelemetryObserver:
             ResponseStartedEvent: self._follow_stream,
             ContentStartedEvent: self._follow_stream,
             ResponseFinishedEvent: self._describe_response,
+            **dict.fromkeys(get_args(CallEvent), calls),
         }
 
-    def __call__(self, event: StreamEvent | LogEvent) -> None:
+    def __call__(self, event: StreamEvent | LogEvent | CallEvent) -> None:
         """Process one event; most are ignored."""
         # Most events of a stream are ignored; this lookup is their only cost.
         handler = self._handlers.get(event.__class__)
@@ -131,7 +136,7 @@ class OpenTelemetryObserver:
     # Runs
 
     def _begin_run(self, event: RunStartedEvent) -> None:
-        labels = _name_model(words.INVOKE_AGENT, event.model)
+        labels = name_model(words.INVOKE_AGENT, event.model)
         ids: Attributes = {words.CONVERSATION: event.conversation_id, words.RUN_ID: event.run_id}
         span = self._start_span(words.INVOKE_AGENT, attributes={**labels, **ids})
         run = RunOperation(span=span, labels=labels, conversation_id=event.conversation_id)
@@ -284,15 +289,16 @@ class OpenTelemetryObserver:
             chat.fail(kind)
             self._end_chat(chat)
 
+    def _start_call(self, name: str, attributes: Attributes) -> Span:
+        return self._start_span(name, kind=self._kinds.CLIENT, attributes=attributes)
+
     def _begin_chat(self, address: str, conversation_id: str) -> Chat:
-        labels = _name_model(words.CHAT, address)
+        labels = name_model(words.CHAT, address)
         model = labels.get(words.REQUEST_MODEL, "")
         attributes = dict(labels)
         if conversation_id:
             attributes[words.CONVERSATION] = conversation_id
-        span = self._start_span(
-            f"{words.CHAT} {model}".rstrip(), kind=self._kinds.CLIENT, attributes=attributes
-        )
+        span = self._start_call(f"{words.CHAT} {model}".rstrip(), attributes)
         chat = Chat(span=span, labels=labels)
         self._chat.set(chat)
         if self._on_chat is not None:
@@ -300,21 +306,8 @@ class OpenTelemetryObserver:
         return chat
 
     def _end_chat(self, chat: Chat) -> None:
-        if chat.first_seconds is not None:
-            labels = {name: label for name, label in chat.labels.items() if name != words.ERROR}
-            self._meters.first_chunk.record(chat.first_seconds, labels)
-        chat.end(self._meters.chat)
+        self._meters.end_answer(chat)
         self._chat.set(None)
-
-
-def _name_model(operation: str, address: str) -> Attributes:
-    provider, model = split_address(address)
-    attributes: Attributes = {words.OPERATION: operation}
-    if provider:
-        attributes[words.PROVIDER] = words.name_provider(provider)
-    if model:
-        attributes[words.REQUEST_MODEL] = model
-    return attributes
 
 
 def _captures_texts_by_default() -> bool:

@@ -54,6 +54,13 @@ class Meters:
             if count is not None:
                 self._tokens.record(count, {**attributes, words.TOKEN_TYPE: kind})
 
+    def end_answer(self, answer: Chat) -> None:
+        """End an answer, and record its duration and the time to its first piece."""
+        if answer.first_seconds is not None:
+            labels = {name: label for name, label in answer.labels.items() if name != words.ERROR}
+            self.first_chunk.record(answer.first_seconds, labels)
+        answer.end(self.chat)
+
 
 @define(eq=False, kw_only=True)
 class Operation:

@@ -41,6 +41,12 @@ def find_secrets(request: WireRequest) -> list[str]:
     return [*secrets, *keys]
 
 
+def find_content_type(request: WireRequest) -> str:
+    """Return the content type of a request's body; empty without one."""
+    value = request.headers.get("content-type", "")
+    return value if isinstance(value, str) else ""
+
+
 def scrub_query(query: str, scrubber: Scrubber) -> str:
     """Redact the secret parameters of a query; keep their order."""
     pairs = [
@@ -150,7 +156,7 @@ class _RecordedExchange(Closing):
             host=scrubber.scrub_text(parts.hostname or ""),
             path=scrubber.scrub_text(parts.path),
             query=scrub_query(parts.query, scrubber),
-            request=read_body(body),
+            request=read_body(body, find_content_type(request)),
             status=self._exchange.status,
             content_type=content_type if CONTENT_TYPE.fullmatch(content_type) else "",
             headers={

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.forms import FormFile, decode_form, is_form
 
 
 @frozen(kw_only=True)
@@ -23,7 +26,7 @@ class Recording:
         host: The host of the URL; matching ignores it.
         path: The path of the URL.
         query: The query of the URL, without secrets.
-        request: The body of the request as plain data, or as text if it is not JSON.
+        request: The body of the request as plain data; see :func:`read_body`.
         status: The status of the answer.
         content_type: The content type of the answer; empty without one.
         headers: The few headers of the answer that clients use.
@@ -49,14 +52,45 @@ class Recording:
         return b"".join(self.chunks)
 
 
-def read_body(data: bytes) -> Any:
-    """Return a request's body as plain data, or as text if it is not JSON."""
+def read_body(data: bytes, content_type: str = "") -> Any:
+    """Return a request's body as plain data.
+
+    A form is the list of its fields, so that its random boundary does not matter. Files, and bodies
+    that are neither JSON nor text, are represented by their hash and size.
+    """
     if not data:
         return None
+    if is_form(content_type):
+        with suppress(ValueError):
+            return {"form": [_read_field(*field) for field in decode_form(data, content_type)]}
     try:
         return json.loads(data)
     except ValueError:
-        return data.decode("utf-8", "replace")
+        pass
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _summarize(data)
+
+
+def _read_field(name: str, value: str | FormFile) -> list[Any]:
+    if isinstance(value, str):
+        return [name, value]
+    return [name, {"file": value.name, "type": value.media_type, **_summarize(value.data)}]
+
+
+def _summarize(data: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def _find_model(request: Any) -> Any:
+    """Return the model that a request names; ``None`` if it names none."""
+    if not isinstance(request, dict):
+        return None
+    form = request.get("form")
+    if not isinstance(form, list):
+        return request.get("model")
+    return next((value for name, value in form if name == "model"), None)
 
 
 def write_recording(recording: Recording) -> str:
@@ -71,7 +105,7 @@ def write_recording(recording: Recording) -> str:
         "path": recording.path,
         "query": recording.query,
         "method": recording.method,
-        "model": recording.request.get("model") if isinstance(recording.request, dict) else None,
+        "model": _find_model(recording.request),
         "status": recording.status,
         "stream": "stream" in recording.content_type or "ndjson" in recording.content_type,
         "request": recording.request,

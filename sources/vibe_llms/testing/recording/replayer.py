@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from vibe_llms.exceptions import Stage, TransportError
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.testing.recording.recorder import find_secrets
+from vibe_llms.testing.recording.recorder import find_content_type, find_secrets
 from vibe_llms.testing.recording.recordings import Recording, read_body, read_recordings
 from vibe_llms.wire.exchanges import Exchange, WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
@@ -85,7 +85,7 @@ class Replayer:
         # Redact the request as well, because recordings contain no secrets.
         self._scrubber.add(*find_secrets(request))
         path = self._scrubber.scrub_text(unquote(urlsplit(request.url).path))
-        body = read_body(self._scrubber.scrub(request.body))
+        body = read_body(self._scrubber.scrub(request.body), find_content_type(request))
         matching = self._queues.get((request.method, path, self._digest(body)))
         if not matching:
             raise UnrecordedRequestError(self._explain(request.method, path, body))

@@ -10,7 +10,13 @@ import attrs
 from msgspec.structs import replace
 
 from vibe_llms.daemons.gateway.accounting import account
-from vibe_llms.daemons.gateway.basic_stages import authenticate, fall_back, read, route
+from vibe_llms.daemons.gateway.basic_stages import (
+    authenticate,
+    cache,
+    fall_back,
+    read,
+    route,
+)
 from vibe_llms.daemons.gateway.calling import answer_call
 from vibe_llms.daemons.gateway.calls import GatewayCall, handle
 from vibe_llms.daemons.gateway.client_requests import (
@@ -115,7 +121,7 @@ def produce_route(
         route_options: Further fields of the route.
     """
     answer = partial(answer_call, client_format=client_format)
-    stages = (authenticate, read, route, fall_back, account, answer)
+    stages = (authenticate, read, route, cache, fall_back, account, answer)
     handler = handle(gateway, face, stages, read_request or read_call)
     return Route(
         method="POST",

@@ -1,0 +1,198 @@
+"""Cache of results of calls: one wrapper for models of all genera."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+import attrs
+
+from vibe_llms.foundation.result_caches import ResultCache
+from vibe_llms.messages.call_results import CallResult
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.providers.interfaces import CallModel
+from vibe_llms.providers.piece_streams import Piece, PieceStream, open_stream
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+In = TypeVar("In")
+Out = TypeVar("Out", bound=CallResult)
+
+_FIELD_BYTES: Final = 16
+_NOTHING_USED: Final = Usage(input_tokens=0, output_tokens=0)
+
+
+class CallCache(ResultCache[CallResult]):
+    """Cache of results of calls, such as vectors, in the memory of this process.
+
+    Several instruments may share one. Equal requests that are made at the same time are sent once.
+
+    Args:
+        seconds: Maximum age of a result.
+        max_bytes: Size of all results together; the least recently used is dropped first.
+        max_entries: Number of results.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float = 3600,
+        max_bytes: int = 67_108_864,
+        max_entries: int = 10_000,
+    ) -> None:
+        super().__init__(
+            seconds=seconds,
+            max_bytes=max_bytes,
+            max_entries=max_entries,
+            measure=measure_bytes,
+            read_clock=time.monotonic,
+        )
+
+
+def cache_calls(model: CallModel[In, Out], cache: CallCache | None) -> CallModel[In, Out]:
+    """Return the model, or one that looks up its results in a cache."""
+    return model if cache is None else CachedModel(model, cache)
+
+
+class CachedModel(Generic[In, Out]):
+    """A model of any genus whose results are cached.
+
+    The usage of a result from the cache is zero, as nothing was sent.
+
+    Args:
+        model: The model.
+        cache: The cache; models with different addresses may share it.
+    """
+
+    def __init__(self, model: CallModel[In, Out], cache: CallCache) -> None:
+        self._model = model
+        self._cache = cache
+
+    @property
+    def descriptor(self) -> ModelDescriptor:
+        """The model's name and attributes."""
+        return self._model.descriptor
+
+    @property
+    def max_inputs(self) -> int:
+        """Maximum inputs of one call."""
+        return self._model.max_inputs
+
+    @property
+    def max_bytes(self) -> int:
+        """Maximum size of the inputs of one call."""
+        return self._model.max_bytes
+
+    async def call(self, request: In) -> Out:
+        """Return a cached result, the result of an equal running call, or a new one.
+
+        Raises:
+            ConverseError: The call failed; nothing is cached.
+        """
+        cache, key = self._cache, self._compose_key(request)
+        found = cache.find(key)
+        if found is None:
+            found = await cache.await_flight(key)
+        if found is not None:
+            return cast(Out, _without_usage(found))
+        end_flight = cache.begin_flight(key)
+        result: Out | None = None
+        try:
+            result = await self._model.call(request)
+            cache.add(key, result)
+        finally:
+            if end_flight is not None:
+                end_flight(result)
+        return result
+
+    def stream(self, request: In) -> PieceStream[Out]:
+        """Return the pieces of a cached or new result; a complete one is cached."""
+        return PieceStream(self._stream(request))
+
+    async def _stream(self, request: In) -> AsyncIterator[Piece | Out]:
+        key = self._compose_key(request)
+        found = self._cache.find(key)
+        if found is not None:
+            for piece in getattr(found, "pieces", ()):
+                yield piece
+            yield cast(Out, _without_usage(found))
+            return
+        async with open_stream(self._model, request) as stream:
+            async for piece in stream:
+                yield piece
+            result: Out = await stream.result()
+        self._cache.add(key, result)
+        yield result
+
+    def _compose_key(self, request: In) -> str:
+        descriptor = self.descriptor
+        return digest_call((descriptor.provider, descriptor.name), request)
+
+
+def _without_usage(result: CallResult) -> CallResult:
+    if result.usage is None:
+        return result
+    return attrs.evolve(result, origin=attrs.evolve(result.origin, usage=_NOTHING_USED))
+
+
+def digest_call(model: Sequence[str], request: object) -> str:
+    """Return a cache key: a hash of a model and a request.
+
+    Args:
+        model: Texts that identify the model.
+
+    Returns:
+        A SHA-256, in lower-case hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    _feed(digest, tuple(model))
+    _feed(digest, request)
+    return digest.hexdigest()
+
+
+def _feed(digest: _Hash, value: Any) -> None:
+    """Add a value to a hash; its type and length come first, so that joined values differ."""
+    match value:
+        case str():
+            data = value.encode("utf-8", "surrogatepass")
+            digest.update(b"s%d:%b" % (len(data), data))
+        case bytes():
+            digest.update(b"b%d:" % len(value))
+            digest.update(value)
+        case Mapping():
+            digest.update(b"m%d:" % len(value))
+            for key in sorted(value):
+                _feed(digest, key)
+                _feed(digest, value[key])
+        case Sequence():
+            digest.update(b"l%d:" % len(value))
+            for each in value:
+                _feed(digest, each)
+        case _ if attrs.has(type(value)):
+            _feed(digest, type(value).__name__)
+            for field in attrs.fields(type(value)):
+                if field.eq:
+                    _feed(digest, getattr(value, field.name))
+        case _:
+            _feed(digest, repr(value))
+
+
+def measure_bytes(value: object) -> int:
+    """Return the approximate size of a result: the texts and bytes in its fields."""
+    match value:
+        case str():
+            return _FIELD_BYTES + len(value)
+        case bytes():
+            return _FIELD_BYTES + len(value)
+        case _ if attrs.has(kind := type(value)):
+            return sum(measure_bytes(getattr(value, field.name)) for field in attrs.fields(kind))
+        case Mapping():
+            return sum(measure_bytes(key) + measure_bytes(value[key]) for key in value)
+        case tuple() | list():
+            return _FIELD_BYTES + sum(map(measure_bytes, value))
+        case _:
+            return _FIELD_BYTES
