@@ -6,7 +6,9 @@ import gc
 import os
 import shutil
 import signal
+import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from support.quality.node_programs import find_missing
 from support.quality.properties import draw_seed, load_profile
 from support.stores.object_server import find_missing as find_objects_lack
 from support.stores.postgresql_programs import find_missing as find_postgresql_lack
+from support.vendors.embedded import DATA_VARIABLE
 
 pytest_plugins = ["vibe_llms.testing.pytest_plugin"]
 
@@ -32,8 +35,18 @@ What is marked ``node`` needs more: see ``node_programs.py``.
 """
 
 
-EQUIPPED = [*PROGRAMS, "node", "objects", "parquet", "postgresql", "schemathesis"]
+MODULES = {
+    "parquet": "pyarrow",
+    "schemathesis": "schemathesis",
+    "transcription": "faster_whisper",
+}
+"""From marks to the module, of the extra ``equipment``, that their tests import."""
+
+EQUIPPED = [*PROGRAMS, *MODULES, "node", "objects", "postgresql"]
 """Marks of tests that want more than Python and what ``development`` installs."""
+
+LEFT_OUT = [*EQUIPPED, "weights"]
+"""Marks of tests that run only where they or their files are named."""
 
 DEFAULT_MARKS = "not slow and not soak"
 """What ``pyproject.toml`` leaves to run where nobody says otherwise."""
@@ -43,13 +56,30 @@ DEFAULT_MARKS = "not slow and not soak"
 def pytest_configure(config: pytest.Config) -> None:
     """Draws the seed before anybody asks for it, and lets a run of everything be the same anywhere.
 
-    Without paths and marks on the command line, what wants more than Python is left to runs of its
-    own mark: see decision 0012. Whoever names a file or a folder runs all that is in it.
+    Without paths and marks on the command line, tests that need more than Python, or a real model,
+    are left to runs of their own mark: see decision 0012. A named file or folder runs whole.
     """
     draw_seed(config)
+    leave_home(config)
     is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if is_all and config.option.markexpr == DEFAULT_MARKS:
-        config.option.markexpr = f"{DEFAULT_MARKS} and not ({' or '.join(EQUIPPED)})"
+        config.option.markexpr = f"{DEFAULT_MARKS} and not ({' or '.join(LEFT_OUT)})"
+
+
+def leave_home(config: pytest.Config) -> None:
+    """Give each process of the tests an empty home, so that they neither read nor write the user's.
+
+    Weights of models and the downloads of pip and npm stay in the user's folders.
+    """
+    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    os.environ.setdefault(DATA_VARIABLE, data)
+    os.environ.setdefault("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))
+    os.environ.setdefault("npm_config_cache", str(Path.home() / ".npm"))
+    for name in [name for name in os.environ if name.startswith("XDG_")]:
+        del os.environ[name]
+    home = tempfile.mkdtemp(prefix="vibe-llms-home-")
+    os.environ["HOME"] = home
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -69,7 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, name in PROGRAMS.items()
         if shutil.which(name) is None
     }
-    for mark, module in {"parquet": "pyarrow", "schemathesis": "schemathesis"}.items():
+    for mark, module in MODULES.items():
         if find_spec(module) is None:
             reasons[mark] = f"{module} is not installed"
     if lack := find_missing():

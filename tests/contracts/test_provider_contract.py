@@ -205,8 +205,9 @@ class TestRemoteVendor(SimulatedContract):
                 yield attrs.evolve(world, settings=ours)
 
 
+@pytest.mark.slow
 class _Compatible(_Peer):
-    """A row of the table of compatible services."""
+    """Row of the table of compatible services, in the dialect of TestOpenAIConversations."""
 
     module = "vibe_llms.providers.openai_compatible"
     path = "/v1"

@@ -20,10 +20,11 @@ from support.gateways.key_holders import ManualClocks, create_key, open_authoriz
 from vibe_llms.testing.simulator import Say, Simulator
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bounds",
     [
-        pytest.param({}, id="free", marks=pytest.mark.slow),
+        pytest.param({}, id="free"),
         pytest.param({"requests_per_minute": 10**6}, id="bounded"),
     ],
 )

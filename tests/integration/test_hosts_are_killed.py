@@ -67,13 +67,14 @@ async def _host_until(premises: Premises, ids: list[str], events: int | None) ->
         await process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "is_wanted"),
     [
         ("conversation", True),
         ("flow", False),
-        pytest.param("conversation", False, marks=pytest.mark.slow),
-        pytest.param("flow", True, marks=pytest.mark.slow),
+        ("conversation", False),
+        ("flow", True),
     ],
 )
 async def test_what_may_have_happened_is_asked_about_and_not_repeated(

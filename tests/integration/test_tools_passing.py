@@ -111,18 +111,9 @@ async def meet_through(
         yield client, stranger
 
 
-@pytest.mark.parametrize(
-    ("era", "behind"),
-    [
-        pytest.param(era, behind, marks=[pytest.mark.slow] if is_alike else [])
-        for era, behind, is_alike in [
-            (ERAS[0], BEHIND[1], False),
-            (ERAS[1], BEHIND[0], False),
-            (ERAS[0], BEHIND[0], True),  # what the two above go through, in one
-            (ERAS[1], BEHIND[1], True),
-        ]
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("behind", BEHIND)
 async def test_all_that_a_server_behind_has_is_passed_on(
     tmp_path: Path, era: str, behind: str
 ) -> None:

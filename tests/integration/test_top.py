@@ -81,7 +81,8 @@ def premises(tmp_path: Path) -> Premises:
     return Premises(tmp_path, tools=[produce_invoker(pay, effect="once", needs_approval=True)])
 
 
-@pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 50), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_000_runs_are_seen_with_what_happens_in_them(
     premises: Premises, size: tuple[int, int]
 ) -> None:
@@ -120,7 +121,8 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
     assert app.return_code == 0
 
 
-@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 50), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 async def test_005_calls_are_answered_with_their_arguments_whole(
     premises: Premises, size: tuple[int, int]
 ) -> None:

@@ -23,12 +23,10 @@ from vibe_llms.testing.simulator import SynchronousSimulator
 TESTS = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "deaths"),
-    [
-        ("anthropic", 1),
-        *(pytest.param(provider, 3, marks=pytest.mark.slow) for provider in MODELS),
-    ],
+    [("anthropic", 1), *((provider, 3) for provider in MODELS)],
 )
 def test_kill_9_at_any_point_submits_nothing_twice_and_loses_nothing(
     tmp_path: Path, provider: str, deaths: int

@@ -88,12 +88,9 @@ async def gathered(folder: Path, url: str) -> AsyncIterator[Crew]:
             shared.database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "base",
-    [
-        "sqlite",
-        pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.slow]),
-    ],
+    "base", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 )
 async def test_the_others_go_on_with_what_a_killed_one_had_begun(tmp_path: Path, base: str) -> None:
     url = produce_url(tmp_path) if base == "postgresql" else f"sqlite:///{tmp_path}/runner.db"

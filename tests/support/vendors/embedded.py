@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from vibe_llms.providers.local.embedding import choose_pin
 from vibe_llms.providers.local.inference import LoadSettings, acquire_server, release_server
 from vibe_llms.providers.local.pins import SMOLLM2, Pin, compose_stored_path
 from vibe_llms.providers.local.weights import acquire_weights
+
+DATA_VARIABLE = "VIBE_LLMS_TESTS_DATA_HOME"
+"""The variable for the user's folder of data, the only one of theirs that tests share."""
 
 
 class _Agreement:
@@ -33,7 +37,8 @@ class _Agreement:
 @functools.cache
 def acquire_shared_weights(pin: Pin = SMOLLM2) -> Path:
     """Return the weights in the user's data directory; download them the first time."""
-    configuration = load_configuration(command_line={"yes": True})
+    environment = {**os.environ, "XDG_DATA_HOME": os.environ[DATA_VARIABLE]}
+    configuration = load_configuration(command_line={"yes": True}, environment=environment)
     context = ProviderContext(
         name="local",
         data_directory=configuration.data_directory / "providers" / "local",

@@ -97,6 +97,7 @@ def test_each_change_is_listed(store: DirectoryStore, index: ConversationIndex) 
     assert "A name" in {row.name for row in index.survey(limit=COUNT)}
 
 
+@pytest.mark.slow
 def test_a_change_is_listed_when_its_writer_is_killed(
     store: DirectoryStore, index: ConversationIndex
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -82,7 +83,11 @@ def test_without_a_moderator_the_remedy_sets_one() -> None:
 
 
 @pytest.mark.usefixtures("moderator")
-def test_the_moderator_that_is_set_is_the_default() -> None:
+def test_the_moderator_that_is_set_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIBE_LLMS_CONFIG", str(tmp_path / "vibe.toml"))
+
     assert find_code("config", "set", "moderator", "openai:m")[0] == 0
 
     assert find_code("moderate", "kill")[0] == 1

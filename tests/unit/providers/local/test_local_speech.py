@@ -127,10 +127,8 @@ async def test_what_the_speaker_cannot_do_is_told(tmp_path: Path) -> None:
     assert again.data
 
 
-@pytest.mark.slow
-@pytest.mark.weights
+@pytest.mark.transcription
 async def test_what_is_spoken_is_transcribed(tmp_path: Path) -> None:
-    pytest.importorskip("faster_whisper")
     lend_folder(WHISPER, tmp_path / "data")
     client, speaker = await access_speaker(tmp_path)
     try:
