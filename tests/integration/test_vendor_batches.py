@@ -46,7 +46,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.providers.batches import BatchBounds, Sighting
-from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.providers.batching import AnyBatches, ModelBatches
 from vibe_llms.telemetry.prices import Price, price_usage
 from vibe_llms.testing.clocks import HurriedClock
 from vibe_llms.testing.simulator import SynchronousSimulator
@@ -189,7 +189,7 @@ async def test_an_intent_whose_batch_nobody_heard_of_is_looked_for(
     """What the vendor has is found, and what it has not is submitted: the vendor has it once."""
     submit = ModelBatches.submit
 
-    async def die(self: ModelBatches, *given: Any) -> str:
+    async def die(self: AnyBatches, *given: Any) -> str:
         if has_arrived:
             vendor = await submit(self, *given)
             if provider == "anthropic":  # which says whose it is when it has ended
@@ -219,7 +219,7 @@ async def test_what_may_still_arrive_is_waited_for(
     submit = ModelBatches.submit
     late: list[Callable[[], Any]] = []
 
-    async def die(self: ModelBatches, *given: Any) -> str:
+    async def die(self: AnyBatches, *given: Any) -> str:
         late.append(lambda: submit(self, *given))
         raise Death
 
@@ -230,7 +230,7 @@ async def test_what_may_still_arrive_is_waited_for(
                 await gather(channel, TEXTS)
         find, looks = ModelBatches.find, 0
 
-        async def find_late(self: ModelBatches, *given: Any, **more: Any) -> Sighting:
+        async def find_late(self: AnyBatches, *given: Any, **more: Any) -> Sighting:
             nonlocal looks
             looks += 1
             if looks == 3:
@@ -255,13 +255,13 @@ async def test_what_was_sent_again_may_still_arrive_as_long_as_the_first_might(
     late: list[Any] = []
     looks = 0
 
-    async def break_off(self: ModelBatches, *given: Any) -> str:
+    async def break_off(self: AnyBatches, *given: Any) -> str:
         late.append(given)
         if dies and len(late) == 2:
             raise Death
         raise TransportError(detail="broken off")
 
-    async def find_late(self: ModelBatches, *given: Any, **more: Any) -> Sighting:
+    async def find_late(self: AnyBatches, *given: Any, **more: Any) -> Sighting:
         nonlocal looks
         looks += len(late) == 2
         if looks == 3:
@@ -291,7 +291,7 @@ async def test_a_batch_under_way_that_may_be_ours_is_waited_for(
     other = ask(simulator.url, "/v1/messages/batches", {"requests": requests})["id"]
     submit = ModelBatches.submit
 
-    async def die(self: ModelBatches, *given: Any) -> str:
+    async def die(self: AnyBatches, *given: Any) -> str:
         await submit(self, *given)
         raise Death
 
@@ -323,7 +323,7 @@ async def test_batches_of_ours_that_are_known_are_not_waited_for(
     """Only those of which nobody has heard may be what is looked for."""
     await break_off("anthropic", simulator, output, ["One."])
 
-    async def die(self: ModelBatches, *given: Any) -> str:
+    async def die(self: AnyBatches, *given: Any) -> str:
         raise Death
 
     with monkeypatch.context() as patched:
@@ -385,7 +385,7 @@ async def test_what_cannot_be_looked_for_is_told_of_as_perhaps_billed(
     """It stays as it is, and others go on; a person may have it submitted again, and pay twice."""
     await break_off_unheard(simulator, output, monkeypatch)
 
-    async def fail(self: ModelBatches, *given: Any, **more: Any) -> Sighting:
+    async def fail(self: AnyBatches, *given: Any, **more: Any) -> Sighting:
         raise ProviderError(fault=ProviderFault.PERMISSION, detail="no lists for you", status=403)
 
     with monkeypatch.context() as patched:
@@ -416,7 +416,7 @@ async def test_what_is_in_doubt_is_looked_for_once_more_at_the_end(
         simulator._state.stored.clear()
     find, refusals = ModelBatches.find, [1]
 
-    async def fail_once(self: ModelBatches, *given: Any, **more: Any) -> Sighting:
+    async def fail_once(self: AnyBatches, *given: Any, **more: Any) -> Sighting:
         if refusals:
             raise ProviderError(
                 fault=ProviderFault.PERMISSION, detail="not now", status=refusals.pop()
@@ -439,7 +439,7 @@ async def break_off_unheard(
     """Submits a batch of OpenAI's, and dies before the vendor's name of it is written down."""
     submit = ModelBatches.submit
 
-    async def die(self: ModelBatches, *given: Any) -> str:
+    async def die(self: AnyBatches, *given: Any) -> str:
         await submit(self, *given)
         raise Death
 
@@ -478,12 +478,12 @@ async def test_results_that_break_off_are_read_again(
     """From the beginning, and what was written already is not written again."""
     read, reads = ModelBatches.read, 0
 
-    def break_once(self: ModelBatches, state: Any) -> Any:
+    def break_once(self: AnyBatches, state: Any) -> Any:
         nonlocal reads
         reads += 1
         return read(self, state) if reads > 1 else break_read(self, state)
 
-    async def break_read(self: ModelBatches, state: Any) -> Any:
+    async def break_read(self: AnyBatches, state: Any) -> Any:
         async for result in read(self, state):
             yield result
             raise ProviderError(fault=ProviderFault.SERVER, detail="gone", status=500)
@@ -658,7 +658,7 @@ async def test_many_inputs_are_submitted_as_several_batches(
     narrow = attrs.evolve(BatchBounds(requests=100, bytes=100_000), **bounds)
     init = ModelBatches.__init__
 
-    def narrow_down(self: ModelBatches, *given: Any) -> None:
+    def narrow_down(self: AnyBatches, *given: Any) -> None:
         init(self, *given)
         self.bounds = narrow
 
@@ -850,7 +850,7 @@ def spoil_files(simulator: SynchronousSimulator, patched: pytest.MonkeyPatch, mo
     """Leaves so many of the results that OpenAI has of what has ended; of none it has no file."""
     poll = ModelBatches.poll
 
-    async def spoil(self: ModelBatches, identity: str) -> Any:
+    async def spoil(self: AnyBatches, identity: str) -> Any:
         state = await poll(self, identity)
         stored = simulator._state.stored
         for key, each in list(stored.items()):

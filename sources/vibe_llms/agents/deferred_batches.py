@@ -64,7 +64,9 @@ class DeferredBatches:
 
     tier = "batch"
 
-    def __init__(self, owner: BatchesOwner, batches: ModelBatches, log: ChunkLog) -> None:
+    def __init__(
+        self, owner: BatchesOwner, batches: ModelBatches[Request, Response], log: ChunkLog
+    ) -> None:
         self._owner = owner
         self._batches = batches
         self._log = log

@@ -13,6 +13,7 @@ from vibe_llms.batches.direct_backend import wrap_error
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchItem, DueInput
 from vibe_llms.batches.runs import BatchRun
+from vibe_llms.batches.sources import VendorWork
 from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,
     ChunkCourse,
@@ -21,10 +22,9 @@ from vibe_llms.batches.submitting import (
     lengthen,
 )
 from vibe_llms.batches.vendor_chunks import Chunk, ChunkEnd, ChunkLog, name_item
-from vibe_llms.batches.work import ModelWork
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
 from vibe_llms.providers.batches import BatchResult, BatchState, Fate
-from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.providers.batching import AnyBatches
 
 T = TypeVar("T")
 
@@ -48,8 +48,8 @@ class Collector(Generic[T]):
     def __init__(
         self,
         run: BatchRun[T],
-        work: ModelWork,
-        batches: ModelBatches,
+        work: VendorWork,
+        batches: AnyBatches,
         log: ChunkLog,
         journal: FileJournal,
         report: Listener,
@@ -140,8 +140,8 @@ class Collector(Generic[T]):
         if place is None or due is None:
             return None
         try:
-            response = await self._batches.read_response(result, self._work.template)
-            item = await self._work.conclude(response)
+            name = chunk.items[place].id
+            item = await self._work.read_result(self._batches, result, name)
         except Exception as error:
             item = BatchItem(error=wrap_error(error))
         tier = TIER if result.fate is Fate.ANSWERED else ""

@@ -12,6 +12,9 @@ from vibe_llms.batches.journals import DoneItem
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.estimates import write_input
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.providers.batches import BatchResult
+from vibe_llms.providers.batching import AnyBatches
 
 
 class BatchWork(Protocol):
@@ -31,6 +34,31 @@ class BatchWork(Protocol):
 
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
         """Return an item of a journal with its value restored."""
+
+
+class VendorWork(BatchWork, Protocol):
+    """Work whose requests a vendor can answer in its own batches."""
+
+    async def access_model(self) -> Any:
+        """Return the model."""
+
+    async def compose(self, value: Any) -> Any:
+        """Return the request of one input. Raises ConverseError."""
+
+    def estimate_tokens(self, request: Any, attributes: ModelAttributes) -> int:
+        """Return the approximate input tokens of a request."""
+
+    async def read_result(
+        self, batches: AnyBatches, result: BatchResult, name: str | None
+    ) -> BatchItem[Any]:
+        """Return the item of a vendor's result.
+
+        Args:
+            name: Name of the input, if it has one.
+
+        Raises:
+            ConverseError: The request has no answer, or the answer is invalid.
+        """
 
 
 class UniqueNames:

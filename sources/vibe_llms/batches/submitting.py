@@ -21,9 +21,8 @@ from vibe_llms.batches.vendor_chunks import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request
 from vibe_llms.providers.batches import BatchRequest, was_refused
-from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.providers.batching import AnyBatches
 
 ARRIVING_SECONDS: Final = 120
 """Time after which a chunk that the vendor does not list was certainly not received.
@@ -107,8 +106,8 @@ class Submitter:
 
     def __init__(
         self,
-        compose: Callable[[Any], Awaitable[Request]],
-        batches: ModelBatches,
+        compose: Callable[[Any], Awaitable[Any]],
+        batches: AnyBatches,
         log: ChunkLog,
         report: Listener,
         *,

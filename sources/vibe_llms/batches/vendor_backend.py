@@ -16,6 +16,7 @@ from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchInput, BatchItem, DueInput
 from vibe_llms.batches.journals import DoneItem, refuse_input
 from vibe_llms.batches.runs import BatchRun, Inputs
+from vibe_llms.batches.sources import VendorWork
 from vibe_llms.batches.submitting import (
     ChunkNews,
     Listener,
@@ -28,17 +29,14 @@ from vibe_llms.batches.vendor_chunks import (
     ChunkLog,
     name_item,
 )
-from vibe_llms.batches.work import ModelWork
 from vibe_llms.exceptions import (
     CapabilityError,
     ConverseError,
 )
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.losses import Translation
-from vibe_llms.models.counting import estimate_request
 from vibe_llms.providers.batches import BatchRequest
-from vibe_llms.providers.batching import ModelBatches
-from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.providers.batching import AnyBatches
 
 T = TypeVar("T")
 
@@ -69,14 +67,14 @@ class Forecast:
     unfit: int = 0
 
 
-def find_batches(model: ConverserModel) -> ModelBatches:
+def find_batches(model: Any) -> AnyBatches:
     """Return the batch API of a model's vendor.
 
     Raises:
         CapabilityError: The vendor has none; the message names vendors that do.
     """
     produce = getattr(model, "produce_batches", None)
-    batches: ModelBatches | None = None if produce is None else produce()
+    batches: AnyBatches | None = None if produce is None else produce()
     if batches is None:
         from vibe_llms.telemetry.discounts import BATCH_DISCOUNTS
 
@@ -108,8 +106,8 @@ class VendorBackend(Generic[T]):
 
     def __init__(
         self,
-        work: ModelWork,
-        batches: ModelBatches,
+        work: VendorWork,
+        batches: AnyBatches,
         log: ChunkLog,
         journal: FileJournal,
         *,
@@ -194,7 +192,7 @@ class VendorBackend(Generic[T]):
             if requests <= _SAMPLE:
                 sampled = size
                 request = await self._work.compose(due.value)
-                tokens += estimate_request(request, model.attributes).tokens
+                tokens += self._work.estimate_tokens(request, model.attributes)
         return Forecast(
             provider=model.provider,
             name=model.name,

@@ -31,6 +31,10 @@ from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.trusting import trusted
 from vibe_llms.messages.views import add_usages, text_of
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.counting import estimate_request
+from vibe_llms.providers.batches import BatchResult
+from vibe_llms.providers.batching import AnyBatches
 from vibe_llms.providers.interfaces import ConverserModel
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
@@ -246,7 +250,17 @@ class ModelWork:
         model = await self._model.access()
         return self._parser.compose(request, model.descriptor.attributes)[0]
 
-    async def conclude(self, response: Response) -> BatchItem[Any]:
+    def estimate_tokens(self, request: Any, attributes: ModelAttributes) -> int:
+        """Return the approximate input tokens of a request."""
+        return estimate_request(request, attributes).tokens
+
+    async def read_result(
+        self, batches: AnyBatches, result: BatchResult, name: str | None
+    ) -> BatchItem[Any]:
+        """Return the item of a vendor's result. Raises ConverseError."""
+        return await self._conclude(await batches.read_response(result, self.template))
+
+    async def _conclude(self, response: Response) -> BatchItem[Any]:
         """Return the item of an answered request; the response is not kept."""
         item = attrs.evolve(produce_outcome(response), response=None)
         parser = self._parser

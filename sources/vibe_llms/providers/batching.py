@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Loss, Translation
-from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.batches import (
     BatchBounds,
     BatchRequest,
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
     from vibe_llms.providers.vendors import VendorClient
 
 _T = TypeVar("_T")
+In = TypeVar("In")
+Out = TypeVar("Out")
+_In = TypeVar("_In", contravariant=True)
+_Out = TypeVar("_Out", covariant=True)
 
 _AGAIN: Final = "It was not billed; submit it again."
 _FATES: Final = {
@@ -37,8 +40,8 @@ _FATES: Final = {
 }
 
 
-class BatchableModel(Protocol):
-    """A model whose requests can be answered later, as :class:`.remote_models.RemoteModel` is."""
+class BatchableModel(Protocol[_In, _Out]):
+    """A model of any genus whose requests can be answered later."""
 
     @property
     def client(self) -> VendorClient:
@@ -48,14 +51,14 @@ class BatchableModel(Protocol):
     def descriptor(self) -> ModelDescriptor:
         """The model's name and attributes."""
 
-    def translate(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
+    def translate(self, request: _In, *, streaming: bool) -> Translation[JsonObject]:
         """Translate a request. Raises RequestError, TranslationLossError."""
 
-    async def read_whole(self, body: bytes, request: Request, losses: Sequence[Loss]) -> Response:
+    async def read_whole(self, body: bytes, request: _In, losses: Sequence[Loss]) -> _Out:
         """Read a whole answer. Raises ConverseError."""
 
 
-class ModelBatches:
+class ModelBatches(Generic[In, Out]):
     """Batches for one model. A :class:`VendorBatches` exchanges them with the vendor.
 
     Args:
@@ -68,7 +71,7 @@ class ModelBatches:
         policy: The retry policy.
     """
 
-    def __init__(self, model: BatchableModel, vendor_batches: VendorBatches) -> None:
+    def __init__(self, model: BatchableModel[In, Out], vendor_batches: VendorBatches) -> None:
         self._model = model
         self._vendor_batches = vendor_batches
         context = model.client.vendor.context
@@ -76,7 +79,7 @@ class ModelBatches:
         self.clock: Clock = context.clock
         self.bounds: BatchBounds = vendor_batches.bounds
 
-    def translate(self, identity: str, request: Request) -> Translation[BatchRequest]:
+    def translate(self, identity: str, request: In) -> Translation[BatchRequest]:
         """Return a request in the format of a batch, with the losses.
 
         Raises:
@@ -124,8 +127,8 @@ class ModelBatches:
         await repeat(lambda: self._vendor_batches.cancel(identity), self.policy, self.clock)
 
     async def read_response(
-        self, result: BatchResult, request: Request, losses: Sequence[Loss] = ()
-    ) -> Response:
+        self, result: BatchResult, request: In, losses: Sequence[Loss] = ()
+    ) -> Out:
         """Decode the answer to a request.
 
         Args:
@@ -178,6 +181,15 @@ class ModelBatches:
             remedy="Submit it again.",
         )
         return self._model.client.clean(deletion)
+
+
+AnyBatches = ModelBatches[Any, Any]
+"""Batches of a model of any genus."""
+
+
+def was_not_run(error: ConverseError) -> bool:
+    """Return whether an error means that a request expired or was cancelled unanswered."""
+    return isinstance(error, ProviderError) and (error.fault, error.detail) in _FATES.values()
 
 
 async def receive_lines(

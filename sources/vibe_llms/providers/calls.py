@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import attrs
 
@@ -15,11 +15,11 @@ from vibe_llms.dialects.calls import (
     Piece,
     PieceDecoder,
 )
-from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.foundation.forms import EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
-from vibe_llms.messages.losses import Loss, refuse_losses
+from vibe_llms.messages.losses import Loss, Translation, refuse_losses
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.call_observing import report_retry
 from vibe_llms.providers.piece_streams import PieceStream, stream_call
@@ -28,6 +28,9 @@ from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.vendors import VendorClient
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.sse import SseFramer
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.batching import ModelBatches
 
 In = TypeVar("In", bound=CallRequest)
 Out = TypeVar("Out", bound=CallResult)
@@ -78,19 +81,55 @@ class RemoteCallModel(Generic[In, Out]):
             TranslationLossError: There are losses, and the request is strict.
             ConverseError: The call failed, or its answer is invalid.
         """
-        translation = self._call_format.write(request, self._descriptor)
-        if request.strict:
-            refuse_losses(translation.losses)
+        translation = self._write(request)
 
         async def send() -> tuple[bytes, Ticket]:
             return await self._send(translation.value)
 
         body, ticket = await self._repeat(send)
+        return _complete(self._read(body, request), translation.losses, ticket)
+
+    def translate(self, request: In, *, streaming: bool = False) -> Translation[JsonObject]:
+        """Translate a request for the vendor's batches.
+
+        Raises:
+            TranslationLossError: There are losses, and the request is strict.
+            RequestError: The request is not a JSON object, so that no batch can contain it.
+        """
+        translation = self._write(request)
+        native = translation.value
+        if isinstance(native, NativeCall):
+            if native.path or isinstance(native.body, EncodedBody):
+                detail = f"{self._descriptor} has no requests for batches of its vendor."
+                raise RequestError(path="request", detail=detail, remedy="Send it alone.")
+            native = native.body
+        return Translation(native, translation.losses)
+
+    async def read_whole(self, body: bytes, request: In, losses: Sequence[Loss]) -> Out:
+        """Read an answer from another channel, such as a batch. Raises ConverseError."""
+        result = self._read(body, request)
+        return _add_losses(result, tuple(losses))
+
+    def produce_batches(self) -> ModelBatches[In, Out] | None:
+        """Return the model's batches; ``None`` if the vendor has none."""
+        vendor_batches = self._client.vendor.produce_batches(self._client, self._call_format.path)
+        if vendor_batches is None:
+            return None
+        from vibe_llms.providers.batching import ModelBatches
+
+        return ModelBatches(self, vendor_batches)
+
+    def _write(self, request: In) -> NativeTranslation:
+        translation = self._call_format.write(request, self._descriptor)
+        if request.strict:
+            refuse_losses(translation.losses)
+        return translation
+
+    def _read(self, body: bytes, request: In) -> Out:
         try:
-            result = self._call_format.read(body, request, self._descriptor)
+            return self._call_format.read(body, request, self._descriptor)
         except ValueError as error:
             raise self._refuse_answer(error) from None
-        return _complete(result, translation.losses, ticket)
 
     def stream(self, request: In) -> PieceStream[Out]:
         """Make a call, and return the pieces of the result as they arrive.
@@ -190,6 +229,10 @@ def _complete(result: Out, losses: tuple[Loss, ...], ticket: Ticket) -> Out:
     """Settle the usage of a result, and add the losses of its request."""
     if result.usage is not None:
         ticket.settle(result.usage)
+    return _add_losses(result, losses)
+
+
+def _add_losses(result: Out, losses: tuple[Loss, ...]) -> Out:
     if not losses:
         return result
     return cast(Out, attrs.evolve(cast(Any, result), losses=(*losses, *result.losses)))

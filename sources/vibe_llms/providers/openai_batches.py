@@ -32,6 +32,15 @@ REQUESTS: Final = 50_000
 BYTES: Final = 200_000_000
 """The limits of one file. Source: ``BatchCreateParams`` of the PyPI distribution openai 3.54.0."""
 
+PATHS: Final = (
+    "/chat/completions",
+    "/embeddings",
+    "/images/generations",
+    "/moderations",
+    "/responses",
+)
+"""Paths whose requests can be batched. Source: ``BatchCreateParams`` of openai 3.57.0."""
+
 _NAME: Final = "vibe_chunk"
 """Key of a batch's metadata for our name."""
 

@@ -75,13 +75,16 @@ class OpenAIService(Vendor):
             settings.values
         )
 
-    def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
+    def produce_batches(self, client: VendorClient, path: str) -> VendorBatches | None:
         """Return the file batches; ``None`` for Azure, which has other paths."""
         if "azure_endpoint" in self.settings.values:
             return None
-        from vibe_llms.providers.openai_batches import FileBatches
+        from vibe_llms.providers.openai_batches import PATHS, FileBatches
 
-        return FileBatches(client, self.compose_path(model, streaming=False))
+        if path not in PATHS:
+            return None
+
+        return FileBatches(client, path)
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the call format of the service's own path for a genus."""

@@ -104,9 +104,11 @@ class RemoteModel(ModelBase[JsonObject]):
         source = AnsweredAttempt(self._client, self._descriptor, request, body).produce_source()
         return await read_whole(source, request, self.produce_assembler(), losses)
 
-    def produce_batches(self) -> ModelBatches | None:
+    def produce_batches(self) -> ModelBatches[Request, Response] | None:
         """Return the model's batches; ``None`` if the vendor has none."""
-        vendor_batches = self._vendor.produce_batches(self._client, self._descriptor)
+        vendor_batches = self._vendor.produce_batches(
+            self._client, self.compose_path(streaming=False)
+        )
         if vendor_batches is None:
             return None
         from vibe_llms.providers.batching import ModelBatches

@@ -222,8 +222,12 @@ class Vendor(abc.ABC):
         name = "read_simple_stream" if streaming else "read_simple_response"
         return getattr(self.dialect.Decoder, name, None)
 
-    def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
-        """Return the vendor's batches; by default it has none."""
+    def produce_batches(self, client: VendorClient, path: str) -> VendorBatches | None:
+        """Return the vendor's batches of a kind of request; by default it has none.
+
+        Args:
+            path: The path of single requests, after the base URL.
+        """
         return None
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:

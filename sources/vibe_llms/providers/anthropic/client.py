@@ -90,7 +90,7 @@ class AnthropicVendor(Vendor):
         body = {name: value for name, value in native.items() if name not in _UNCOUNTED_FIELDS}
         return "/v1/messages/count_tokens", body
 
-    def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
+    def produce_batches(self, client: VendorClient, path: str) -> VendorBatches | None:
         """Return the Message Batches; ``None`` for a cloud, whose batches are different."""
         if "cloud" in self.settings.values:
             return None

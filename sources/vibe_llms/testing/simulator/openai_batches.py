@@ -18,6 +18,7 @@ from vibe_llms.testing.simulator.batches import (
     join_lines,
     list_batches,
 )
+from vibe_llms.testing.simulator.calls import CALLS
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.protocols import SimulatedProtocol, SimulatedRequest
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
@@ -26,8 +27,17 @@ from vibe_llms.testing.simulator.responses import RESPONSES
 _DAY_SECONDS: Final = 86_400
 _PROTOCOLS: Final[Mapping[str, SimulatedProtocol]] = {
     "/v1/chat/completions": CHAT,
+    "/v1/embeddings": CHAT,
+    "/v1/images/generations": CHAT,
+    "/v1/moderations": CHAT,
     "/v1/responses": RESPONSES,
 }
+_CALLS: Final = {
+    "/v1/embeddings": "embeddings",
+    "/v1/images/generations": "images",
+    "/v1/moderations": "moderations",
+}
+"""Purposes of the endpoints outside of a conversation."""
 _EXPIRED: Final = {
     "code": "batch_expired",
     "message": "This request could not be executed before the completion window expired.",
@@ -233,6 +243,14 @@ def _describe_batch(batch: Batch) -> dict[str, Any]:
     }
 
 
+def _answer_call(purpose: str) -> AnswerItem:
+    def answer(protocol: SimulatedProtocol, item: SimulatedRequest) -> dict[str, Any]:
+        content: Any = CALLS[purpose](item)
+        return dict(content)
+
+    return answer
+
+
 def answer_batches(
     purpose: str, request: SimulatedRequest, answer_item: AnswerItem
 ) -> Mapping[str, Any]:
@@ -250,7 +268,9 @@ def answer_batches(
         }
     batch = find_batch(request, "openai")
     if purpose != "batch_cancel":
-        batch.advance(_PROTOCOLS[batch.fields["endpoint"]], request, answer_item)
+        endpoint = batch.fields["endpoint"]
+        answer = _answer_call(_CALLS[endpoint]) if endpoint in _CALLS else answer_item
+        batch.advance(_PROTOCOLS[endpoint], request, answer)
         _finish(batch, request)
     elif batch.status == "open":
         batch.status, batch.fields["canceled"] = "canceling", request.now
