@@ -20,7 +20,7 @@ from vibe_llms.daemons.gateway.batches.running import CONCURRENCY
 from vibe_llms.daemons.gateway.batches.storage import GatewayBatchStorage
 from vibe_llms.testing.simulator import Simulator
 
-TABLES = '[models.quick]\ntargets = ["first:gpt-5.5"]\n'
+TABLES = '[models.quick]\ntargets = ["first:gpt-5.5"]\nbatches = "requests"\n'
 CHAT = "/v1/chat/completions"
 
 
@@ -128,7 +128,7 @@ async def test_results_that_cannot_be_stored_are_not_paid_for_again_and_again(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(GatewayBatchStorage, "append_result", fail)
+    monkeypatch.setattr(GatewayBatchStorage, "append_results", fail)
     async with routed.run(TABLES), reach_openai(routed) as client:
         file = await client.files.create(file=("in.jsonl", compose_lines(30)), purpose="batch")
         batch = await client.batches.create(
@@ -180,11 +180,16 @@ async def test_a_cancelled_batch_keeps_what_it_has(
     routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_answer = hold_answers(monkeypatch)
+
+    async def read_first() -> int:
+        return len(routed.first.requests)
+
     async with routed.run(TABLES), reach_openai(routed) as client:
         file = await client.files.create(file=("in.jsonl", compose_lines(40)), purpose="batch")
         batch = await client.batches.create(
             input_file_id=file.id, endpoint=CHAT, completion_window="24h"
         )
+        await wait_for(read_first, lambda count: count == CONCURRENCY)
         assert (await client.batches.cancel(batch.id)).status == "cancelling"
         may_answer.set()
         state = await wait_for(

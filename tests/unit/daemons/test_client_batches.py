@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from vibe_llms.daemons.gateway.batches.answers import encode_lines
+from vibe_llms.daemons.gateway.batches.clients import BatchClient
 from vibe_llms.daemons.gateway.batches.files import FileStorage, generate_identity
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import (
@@ -73,7 +74,7 @@ def add(runner: GatewayBatchRunner, count: int = 3, **fields: Any) -> GatewayBat
 
 async def run(runner: GatewayBatchRunner, batch: GatewayBatch, scope: Any = SCOPE) -> GatewayBatch:
     """Runs a batch until its task ends; returns its state."""
-    runner.start(batch, scope)
+    runner.start(batch, BatchClient(subject="ann", scope=scope))
     (task,) = runner._tasks.values()
     await task
     return runner.storage.find(batch.id, "ann", "batch_")
@@ -118,7 +119,7 @@ async def test_a_batch_that_was_deleted_meanwhile_is_not_run(tmp_path: Path) -> 
     runner = produce_runner(tmp_path, service)
     batch = add(runner)
     runner.storage.delete(batch)
-    runner.start(batch, SCOPE)
+    runner.start(batch, BatchClient(subject="ann", scope=SCOPE))
     (task,) = runner._tasks.values()
     await task
     assert service.requests == 0

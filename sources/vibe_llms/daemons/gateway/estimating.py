@@ -122,12 +122,18 @@ def raise_output(usage: Usage, tokens: int) -> Usage:
     return attrs.evolve(usage, output_tokens=(usage.output_tokens or 0) + missing)
 
 
-def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal | None:
-    """Return the cost of a request; ``None`` if unknown. Models on the user's machines are free."""
+def price_in_cents(
+    usage: Usage | None, descriptor: ModelDescriptor, tier: str = ""
+) -> Decimal | None:
+    """Return the cost of a request; ``None`` if unknown. Models on the user's machines are free.
+
+    Args:
+        tier: The price tier, as for :func:`.price_usage`.
+    """
     provider, name = descriptor.price_key
     if provider in OWN_MACHINES:
         return Decimal(0)
-    price = price_usage(usage, provider=provider, model=name)
+    price = price_usage(usage, provider=provider, model=name, tier=tier)
     return price.amount * 100 if isinstance(price, Price) else None
 
 

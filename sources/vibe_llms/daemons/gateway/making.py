@@ -131,6 +131,8 @@ def produce_service(
     storage.background.service = service
     if gateway.batches is not None:
         gateway.batches.service = service
+        gateway.batches.gateway = gateway
+        gateway.batches.report = service.report
         gateway.batches.days = storage.storage_limits.days
     return service
 

@@ -36,7 +36,7 @@ from vibe_llms.foundation.portal import IS_LARGE_REQUEST
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
-from vibe_llms.messages.requests import Request
+from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.counting import count_canister
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.streams import ResponseStream
@@ -54,7 +54,7 @@ async def translate(call: GatewayCall) -> None:
     IS_LARGE_REQUEST.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
     client = "" if call.grant is None else call.grant.subject
     prefixes = call.gateway.prefixes.open(client, is_ascii=body.isascii())
-    native, request = await perform_sized(body, partial(_read, call, prefixes))
+    native, request = await perform_sized(body, partial(read_request, call, prefixes))
     prefixes.commit()
     record.way = "translate"
     if call.request.streaming:
@@ -62,16 +62,26 @@ async def translate(call: GatewayCall) -> None:
     else:
         model = call.upstream.model
         response = await model.converse(request, call.gateway.reactors, stream=False)
-        record.usage = response.metadata.usage
-        nativized = call.face.dialect.nativize_response(response)
-        # Strict mode has refused losses of the request; losses of the answer are only reported.
-        record.losses = (*record.losses, *response.losses, *nativized.losses)
-        answer = msgspec.json.encode(_complete(call, nativized.value, native))
+        answer = write_response(call, response, native)
         record.sent_bytes = len(answer)
         await call.http.answer(200, answer, compose_headers(call.http, record.losses))
 
 
-def _read(call: GatewayCall, prefixes: ClientPrefixes) -> tuple[dict[str, Any], Request]:
+def write_response(call: GatewayCall, response: Response, native: Mapping[str, Any]) -> bytes:
+    """Return the body of a complete answer; record its usage and losses.
+
+    Args:
+        native: The request in the client's protocol.
+    """
+    record = call.record
+    record.usage = response.metadata.usage
+    nativized = call.face.dialect.nativize_response(response)
+    # Strict mode has refused losses of the request; losses of the answer are only reported.
+    record.losses = (*record.losses, *response.losses, *nativized.losses)
+    return msgspec.json.encode(_complete(call, nativized.value, native))
+
+
+def read_request(call: GatewayCall, prefixes: ClientPrefixes) -> tuple[dict[str, Any], Request]:
     """Return the decoded request, and the normalized one. Raises ConverseError."""
     body = call.request.body
     native, is_repaired = decode_reporting_repair(body)

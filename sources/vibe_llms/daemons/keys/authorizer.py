@@ -137,7 +137,8 @@ class KeyAuthorizer:
             number = journal.begin(charge)
         else:
             number = journal.allocate_number()
-            await self._gate.admit(AdmissionRequest(key, charge, journal.name, number), journal)
+            request = AdmissionRequest(key, charge, journal.name, number, demand.is_paced)
+            await self._gate.admit(request, journal)
         self._is_dirty.set()
         return KeyReservation(journal, number, self._is_dirty)
 

@@ -13,6 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import attrs
+
 from vibe_llms.daemons.keys.bounds import DAY_SECONDS, Slot, find_refusal, select_window
 from vibe_llms.daemons.keys.charges import (
     NOTHING,
@@ -49,12 +51,19 @@ class SpendingBucket(NamedTuple):
 
 
 class AdmissionRequest(NamedTuple):
-    """A request that waits for admission, of a key with limits."""
+    """A request that waits for admission, of a key with limits.
+
+    Attributes:
+        key, charge: The key, and the most that the request may use.
+        journal, number: The reservation's journal and its number there.
+        is_paced: Whether limits per minute apply.
+    """
 
     key: Key
     charge: Charge
     journal: str
     number: int
+    is_paced: bool = True
 
 
 class KeyAccount(NamedTuple):
@@ -143,6 +152,8 @@ class KeyLedger:
         key, charge = request.key, request.charge
         now, second = self._read_clock(), None
         window: list[Slot] = []
+        if not request.is_paced:
+            key = attrs.evolve(key, requests_per_minute=None, tokens_per_minute=None)
         if key.requests_per_minute is not None or key.tokens_per_minute is not None:
             second, window = int(now), self._read_window(charge.key, now)
         spent = self._sum_day(charge) if key.cents_per_day is not None else NOTHING

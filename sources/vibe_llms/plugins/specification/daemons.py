@@ -52,6 +52,8 @@ class Demand:
         input_tokens: An upper estimate.
         output_tokens: Maximum output of the request, ``None`` without a limit.
         cents: Maximum cost of both, in US cents; ``None`` if unknown.
+        is_paced: Whether limits per minute apply. They do not apply to a vendor's batch, which is
+            answered later.
     """
 
     model: str
@@ -59,6 +61,7 @@ class Demand:
     input_tokens: int
     output_tokens: int | None = None
     cents: Decimal | None = None
+    is_paced: bool = True
 
 
 class Reservation(Protocol):

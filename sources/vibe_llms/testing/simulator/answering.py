@@ -92,6 +92,8 @@ async def answer(
         _refuse_first_requests(request, scope, state)
         route.protocol.check_credentials(request)
         if route.purpose.startswith(("batch", "file")):
+            if "no_batches" in conditions:
+                raise SimulatedRefusal(404, "missing", "Not Found")
             return await _answer_batches(http_request, route, request, state, received.data)
         if route.purpose != "answer":
             return await _answer_other(http_request, route, request)

@@ -71,6 +71,7 @@ BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
         "batch_polls": "=n: a batch ends at its n-th poll (1).",
         "batch_expires": "=n: the last n requests of a batch (1) expire.",
         "batch_errors": "=n: the first n requests of a batch (1) end in status 500.",
+        "no_batches": "There are no batches and files: their paths end in status 404.",
         "batch_unanswered": "A batch is accepted, but the socket is closed without an answer.",
     }
 )

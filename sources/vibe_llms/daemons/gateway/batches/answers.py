@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import msgspec
 
 from vibe_llms.daemons.gateway.batches.storage import BatchedAnswer
+from vibe_llms.daemons.gateway.loss_headers import LOSSES_HEADER
 from vibe_llms.daemons.server.asgi_types import Message
 from vibe_llms.foundation.json_errors import UNREADABLE
+
+_LOSSES_HEADER: Final = LOSSES_HEADER.encode()
 
 
 class AnswerReceiver:
@@ -15,6 +20,7 @@ class AnswerReceiver:
     def __init__(self, custom_id: str) -> None:
         self.status = 0
         self.retry_seconds = 0.0
+        self._losses: tuple[str, ...] = ()
         self._custom_id = custom_id
         self._request_id = ""
         self._pieces: list[bytes] = []
@@ -25,6 +31,7 @@ class AnswerReceiver:
             self.status = message["status"]
             headers = {name.lower(): value for name, value in message["headers"]}
             self._request_id = headers.get(b"x-vibe-request-id", b"").decode()
+            self._losses = tuple(msgspec.json.decode(headers.get(_LOSSES_HEADER, b"[]")))
             seconds = headers.get(b"retry-after", b"")
             self.retry_seconds = float(seconds) if seconds.isdigit() else 0.0
         else:
@@ -42,8 +49,14 @@ class AnswerReceiver:
             custom_id=self._custom_id,
             status=self.status or 500,
             request_id=self._request_id,
+            losses=self._losses,
             body=msgspec.Raw(body),
         )
+
+
+def describe_losses(result: BatchedAnswer) -> dict[str, Any]:
+    """Return the additional field with the losses of a result; none without losses."""
+    return {"vibe_losses": result.losses} if result.losses else {}
 
 
 def encode_lines(results: list[BatchedAnswer]) -> bytes:
@@ -58,6 +71,7 @@ def encode_lines(results: list[BatchedAnswer]) -> bytes:
                 "body": result.body,
             },
             "error": None,
+            **describe_losses(result),
         }
         for result in results
     ]

@@ -10,6 +10,8 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
+from vibe_llms.daemons.gateway.batches.answers import describe_losses
+from vibe_llms.daemons.gateway.batches.clients import identify
 from vibe_llms.daemons.gateway.batches.files import perform
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import (
@@ -46,19 +48,16 @@ class MessageBatchEndpoints:
 
     async def create(self, call: HttpCall, record: CallRecord) -> None:
         """Create a batch. Raises ConverseError."""
-        await self._gateway.authorize(call, record)
+        client = await identify(self._gateway, call, record)
         body = await read_json_body(call)
         fields = await perform_sized(body, lambda: decode_body(body))
         items = await perform(lambda: list(_read_items(fields.get("requests"))))
-        batch = await self._runner.submit(
-            PREFIX, PATH, items, subject=record.subject, scope=call.scope
-        )
+        batch = await self._runner.submit(PREFIX, PATH, items, client)
         await call.send_json(_describe(batch, call))
 
     async def survey(self, call: HttpCall, record: CallRecord) -> None:
         """List the client's batches, newest first. Raises ConverseError."""
-        await self._gateway.authorize(call, record)
-        batches = await self._runner.survey(PREFIX, record.subject, call.scope)
+        batches = await self._runner.survey(PREFIX, await identify(self._gateway, call, record))
         await call.send_json(_compose_page([_describe(each, call) for each in batches[::-1]], call))
 
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
@@ -87,8 +86,8 @@ class MessageBatchEndpoints:
         await call.send_json({"id": batch.id, "type": "message_batch_deleted"})
 
     async def _find(self, call: HttpCall, record: CallRecord) -> GatewayBatch:
-        await self._gateway.authorize(call, record)
-        return await self._runner.find(call.names["id"], PREFIX, record.subject, call.scope)
+        client = await identify(self._gateway, call, record)
+        return await self._runner.find(call.names["id"], PREFIX, client)
 
 
 def _read_items(requests: Any) -> Iterator[BatchedRequest]:
@@ -170,8 +169,13 @@ def _write_result(result: BatchedAnswer) -> dict[str, Any]:
         return {
             "custom_id": result.custom_id,
             "result": {"type": "succeeded", "message": result.body},
+            **describe_losses(result),
         }
-    return {"custom_id": result.custom_id, "result": {"type": "errored", "error": result.body}}
+    return {
+        "custom_id": result.custom_id,
+        "result": {"type": "errored", "error": result.body},
+        **describe_losses(result),
+    }
 
 
 def _compose_page(batches: list[JsonObject], call: HttpCall) -> JsonObject:

@@ -9,6 +9,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, read_json_body
+from vibe_llms.daemons.gateway.batches.clients import identify
 from vibe_llms.daemons.gateway.batches.files import perform
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import BatchedRequest, GatewayBatch
@@ -51,7 +52,7 @@ class BatchEndpoints:
 
     async def create(self, call: HttpCall, record: CallRecord) -> None:
         """Create a batch of the requests in a file. Raises ConverseError."""
-        await self._gateway.authorize(call, record)
+        client = await identify(self._gateway, call, record)
         fields = decode_body(await read_json_body(call))
         path = fields.get("endpoint")
         if path not in PATHS:
@@ -70,8 +71,7 @@ class BatchEndpoints:
             PREFIX,
             path,
             items,
-            subject=record.subject,
-            scope=call.scope,
+            client,
             input_file=file.id,
             metadata=metadata,
         )
@@ -79,8 +79,7 @@ class BatchEndpoints:
 
     async def survey(self, call: HttpCall, record: CallRecord) -> None:
         """List the client's batches. Raises ConverseError."""
-        await self._gateway.authorize(call, record)
-        batches = await self._runner.survey(PREFIX, record.subject, call.scope)
+        batches = await self._runner.survey(PREFIX, await identify(self._gateway, call, record))
         await call.send_json(compose_page([_describe(batch) for batch in batches], call.query))
 
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
@@ -92,8 +91,8 @@ class BatchEndpoints:
         await call.send_json(_describe(await self._runner.cancel(await self._find(call, record))))
 
     async def _find(self, call: HttpCall, record: CallRecord) -> GatewayBatch:
-        await self._gateway.authorize(call, record)
-        return await self._runner.find(call.names["id"], PREFIX, record.subject, call.scope)
+        client = await identify(self._gateway, call, record)
+        return await self._runner.find(call.names["id"], PREFIX, client)
 
 
 def _read_items(data: bytes, path: str) -> Iterator[BatchedRequest]:

@@ -1,19 +1,21 @@
-"""Execution of batches: their requests go to the gateway itself, some at a time."""
+"""Execution of batches: by the batch APIs of vendors, or requests to the gateway itself."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 from msgspec.structs import replace
 
 from vibe_llms.daemons.gateway.batches.answers import AnswerReceiver, encode_lines
+from vibe_llms.daemons.gateway.batches.clients import BatchClient
 from vibe_llms.daemons.gateway.batches.files import (
     ClientFile,
     FileStorage,
@@ -26,12 +28,20 @@ from vibe_llms.daemons.gateway.batches.storage import (
     BatchedRequest,
     GatewayBatch,
     GatewayBatchStorage,
+    VendorRoad,
 )
+from vibe_llms.daemons.gateway.batches.vendor_following import RoadFollower
+from vibe_llms.daemons.gateway.batches.vendor_roads import choose_roads, find_model
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
+from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.server.asgi_types import Application, Scope
-from vibe_llms.exceptions import StoreError, UnknownNameError
+from vibe_llms.exceptions import AccessError, ConverseError, StoreError, UnknownNameError
 from vibe_llms.foundation.clocks import compute_backoff
 from vibe_llms.logs.locks import locked
+from vibe_llms.plugins.specification.daemons import Reservation
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.gateway import Gateway
 
 CONCURRENCY: Final = 4
 """Requests of one batch at a time: the other requests of clients go first."""
@@ -42,8 +52,12 @@ RETRIED: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
-DISK_PAUSE_SECONDS: Final = 60.0
-"""How long a batch pauses after its results could not be stored."""
+PAUSE_SECONDS: Final = 60.0
+"""How long a batch pauses after its results could not be stored, or its vendor not asked."""
+
+GRACE_SECONDS: Final = DAY_SECONDS
+"""How long after its expiry a batch is asked for at its vendor, where it expires later."""
+
 SWEEP_SECONDS: Final = 3_600.0
 _COUNT_INTERVAL: Final = 16
 """Number of results after which the counts in the batch's state are written."""
@@ -54,8 +68,12 @@ _REQUEST_HEADERS: Final = frozenset({b"expect", b"idempotency-key", b"x-client-r
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 
+def _ignore(record: CallRecord) -> None:
+    """Ignore the record."""
+
+
 class GatewayBatchRunner:
-    """Runs batches in this process.
+    """Runs batches in this process: over vendors' batches, or request by request.
 
     A batch whose process has died is resumed when its client asks for it: only the client's
     request has the key that its requests need, as keys are not stored.
@@ -64,7 +82,9 @@ class GatewayBatchRunner:
         storage: The batches.
         files: The files of requests and results.
         days: Age at which files and batches that have ended are deleted.
-        service: The gateway, which answers the requests.
+        service: The gateway's application, which answers single requests.
+        gateway: Has the targets with batch APIs; ``None`` to use none.
+        report: Called with a record for each answer of a vendor's batch.
     """
 
     def __init__(self, storage: GatewayBatchStorage, files: FileStorage) -> None:
@@ -74,8 +94,11 @@ class GatewayBatchRunner:
         self._swept = -inf
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._paused: dict[str, float] = {}  # after an error of the disk, until this moment
+        self._reservations: dict[tuple[str, int], Reservation] = {}
         self._is_draining = False
         self.service: Application | None = None
+        self.gateway: Gateway | None = None
+        self.report: Listener = _ignore
 
     def drain(self) -> None:
         """Send no further requests; requests under way still finish."""
@@ -86,9 +109,8 @@ class GatewayBatchRunner:
         prefix: str,
         path: str,
         requests: Sequence[BatchedRequest],
+        client: BatchClient,
         *,
-        subject: str,
-        scope: Scope,
         input_file: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> GatewayBatch:
@@ -97,34 +119,32 @@ class GatewayBatchRunner:
         Args:
             prefix: Beginning of the ids of the client's protocol.
             path: Path of all requests.
-            subject: Name of the client.
-            scope: That of the client's request, whose credentials the requests of the batch have.
         """
         await self.sweep()
         batch = GatewayBatch(
             id=generate_identity(prefix),
             path=path,
-            subject=subject,
+            subject=client.subject,
             total=len(requests),
             created=int(time.time()),
             input_file=input_file,
             metadata=metadata,
         )
         await perform(self.storage.add, batch, requests)
-        self.start(batch, scope)
+        self.start(batch, client)
         return batch
 
-    async def find(self, identity: str, prefix: str, subject: str, scope: Scope) -> GatewayBatch:
+    async def find(self, identity: str, prefix: str, client: BatchClient) -> GatewayBatch:
         """Return a client's batch, and resume it if no process runs it. Raises UnknownNameError."""
-        batch = await perform(self.storage.find, identity, subject, prefix)
-        self.start(batch, scope)
+        batch = await perform(self.storage.find, identity, client.subject, prefix)
+        self.start(batch, client)
         return batch
 
-    async def survey(self, prefix: str, subject: str, scope: Scope) -> list[GatewayBatch]:
+    async def survey(self, prefix: str, client: BatchClient) -> list[GatewayBatch]:
         """Return a client's batches, the oldest first; resume those that no process runs."""
-        batches = await perform(self.storage.survey, subject, prefix)
+        batches = await perform(self.storage.survey, client.subject, prefix)
         for batch in batches:
-            self.start(batch, scope)
+            self.start(batch, client)
         return batches
 
     async def add_file(self, data: bytes, *, name: str, purpose: str, subject: str) -> ClientFile:
@@ -132,12 +152,13 @@ class GatewayBatchRunner:
         await self.sweep()
         return await self.files.add(data, name=name, purpose=purpose, subject=subject)
 
-    def start(self, batch: GatewayBatch, scope: Scope) -> None:
+    def start(self, batch: GatewayBatch, client: BatchClient) -> None:
         """Run a batch, unless it has ended or this process runs it already."""
         paused_until = self._paused.get(batch.id, 0.0)
         if batch.is_over or batch.id in self._tasks or time.monotonic() < paused_until:
             return
-        task = asyncio.create_task(self._run(batch, _select_headers(scope)))
+        client = attrs.evolve(client, scope=_select_headers(client.scope))
+        task = asyncio.create_task(self._run(batch, client))
         self._tasks[batch.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
 
@@ -164,7 +185,7 @@ class GatewayBatchRunner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, batch: GatewayBatch, scope: Scope) -> None:
+    async def _run(self, batch: GatewayBatch, client: BatchClient) -> None:
         with ExitStack() as stack:
             try:
                 try:
@@ -174,38 +195,122 @@ class GatewayBatchRunner:
                 except (StoreError, FileNotFoundError, UnknownNameError):
                     return  # another process runs it or has deleted it
                 if not batch.is_over:
-                    await self._perform(batch, scope)
+                    await self._perform(batch, client)
             except* OSError as errors:
-                error = errors.exceptions[0]
                 # Results that cannot be stored would be paid for again with each read.
-                self._paused[batch.id] = time.monotonic() + DISK_PAUSE_SECONDS
-                _LOGGER.error("Batch %s stops until it is read: %s", batch.id, error)
+                self._pause(batch, errors.exceptions[0])
 
-    async def _perform(self, batch: GatewayBatch, scope: Scope) -> None:
-        results = await perform(self.storage.read_results, batch)
-        done = {result.custom_id for result in results}
+    def _pause(self, batch: GatewayBatch, error: BaseException) -> None:
+        self._paused[batch.id] = time.monotonic() + PAUSE_SECONDS
+        _LOGGER.error("Batch %s stops until it is read: %s", batch.id, error)
+
+    async def _perform(self, batch: GatewayBatch, client: BatchClient) -> None:
         items = await perform(lambda: list(self.storage.read_items(batch)))
-        waiting = iter([item for item in items if item.custom_id not in done])
-        counter = _Counter(self.storage, batch, results)
+        results = BatchResults(self.storage, batch, await perform(self.storage.read_results, batch))
+        roads = await self._access_roads(batch, client, items)
+        is_late = time.time() >= batch.expires + GRACE_SECONDS
+        open_roads = {road.model: number for number, road in enumerate(roads) if not road.is_closed}
+        groups: dict[str, dict[str, BatchedRequest]] = {name: {} for name in open_roads}
+        own = []
+        for item in items:
+            group = groups.get(find_model(item)) if groups else None
+            if group is None:
+                own.append(item)
+            else:
+                group[item.custom_id] = item
+        async with asyncio.TaskGroup() as group_of_tasks:
+            sending = group_of_tasks.create_task(self._send(own, results, client))
+            following = [
+                group_of_tasks.create_task(
+                    self._follow(batch, roads, open_roads[name], group, results, client)
+                )
+                for name, group in groups.items()
+                if group and not is_late
+            ]
+        # Otherwise it is continued later, perhaps by another process.
+        if sending.result() and all(task.result() for task in following):
+            state, stored = await results.read_state(), self.storage.read_results
+            await self._finish(state, await perform(stored, batch))
+
+    async def _access_roads(
+        self, batch: GatewayBatch, client: BatchClient, items: Sequence[BatchedRequest]
+    ) -> list[VendorRoad]:
+        """Return the roads to vendors; choose and store them at first."""
+        roads = await perform(self.storage.read_roads, batch)
+        if roads is None:
+            roads = []
+            if self.gateway is not None:
+                roads = await choose_roads(self.gateway, client.grant, batch.path, items)
+            await perform(self.storage.write_roads, batch, roads)
+        return roads
+
+    async def _follow(
+        self,
+        batch: GatewayBatch,
+        roads: list[VendorRoad],
+        number: int,
+        items: Mapping[str, BatchedRequest],
+        results: BatchResults,
+        client: BatchClient,
+    ) -> bool:
+        """Answer the requests of a road; return whether all have ended."""
+        assert self.gateway is not None
+        follower = RoadFollower(
+            self.gateway,
+            roads[number],
+            items,
+            path=batch.path,
+            journal=self.storage.locate_vendor_journal(batch, number),
+            results=results,
+            client=client,
+            report=self.report,
+        )
+        key = batch.id, number
+
+        async def change(**fields: bool) -> None:
+            roads[number] = replace(roads[number], **fields)
+            await perform(self.storage.write_roads, batch, roads)
+
+        try:
+            is_complete = await follower.open()
+            if is_complete and client.grant is not None and not roads[number].is_reserved:
+                self._reservations[key] = await follower.reserve(client.grant)
+                await change(is_reserved=True)
+            is_complete = is_complete and await follower.follow()
+        except AccessError as error:  # one by one, the budget may suffice for some of them
+            _LOGGER.info("The requests of %s are sent one by one: %s", batch.id, error)
+            is_complete = False
+        except ConverseError as error:
+            self._pause(batch, error)
+            return False
+        if (reservation := self._reservations.pop(key, None)) is not None:
+            await follower.settle(reservation)
+        if is_complete:
+            return True
+        await change(is_closed=True)
+        return await self._send(list(items.values()), results, client)
+
+    async def _send(
+        self, items: Sequence[BatchedRequest], results: BatchResults, client: BatchClient
+    ) -> bool:
+        """Send requests without a result to the gateway itself; return whether all have ended."""
+        waiting = iter([item for item in items if item.custom_id not in results.done])
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENCY):
-                group.create_task(self._work(waiting, counter, scope))
-        if self._is_draining:  # another process continues
-            return
-        results = await perform(self.storage.read_results, batch)
-        await self._finish(await counter.read_state(), results)
+                group.create_task(self._work(waiting, results, client.scope))
+        return not self._is_draining
 
     async def _work(
-        self, waiting: Iterator[BatchedRequest], counter: _Counter, scope: Scope
+        self, waiting: Iterator[BatchedRequest], results: BatchResults, scope: Scope
     ) -> None:
         for item in waiting:  # shared: each worker takes the next one
-            batch = await counter.read_state()
+            batch = await results.read_state()
             if batch.status == "cancelling" or time.time() >= batch.expires:
                 return
             answer = await self._answer(item, scope)
             if answer is None:
                 return
-            await counter.add(answer)
+            await results.add(answer)
 
     async def _answer(self, item: BatchedRequest, scope: Scope) -> BatchedAnswer | None:
         """Send a request, again after an error that may pass.
@@ -267,16 +372,23 @@ def _select_headers(scope: Scope) -> Scope:
     return {**scope, "headers": headers, "query_string": b""}
 
 
-class _Counter:
-    """Adds results to the journal, and counts them in the state of the batch."""
+class BatchResults:
+    """Results of a batch: adds them to the journal, and counts them in the state of the batch.
+
+    Attributes:
+        done: The clients' ids of the requests with a result.
+    """
 
     def __init__(
         self, storage: GatewayBatchStorage, batch: GatewayBatch, results: list[BatchedAnswer]
     ) -> None:
         self._storage = storage
         self._batch = batch
+        self.done = {result.custom_id for result in results}
         self._completed = sum(result.is_success for result in results)
         self._failed = len(results) - self._completed
+        self._written = len(results)
+        self._at_vendors: dict[str, int] = {}
         self._lock = asyncio.Lock()
 
     async def read_state(self) -> GatewayBatch:
@@ -284,12 +396,31 @@ class _Counter:
         batch = self._batch
         return await perform(self._storage.find, batch.id, batch.subject, batch.id)
 
-    async def add(self, result: BatchedAnswer) -> None:
-        await perform(self._storage.append_result, self._batch, result)
-        self._completed += result.is_success
-        self._failed += not result.is_success
-        if (self._completed + self._failed) % _COUNT_INTERVAL == 0:
-            async with self._lock:
-                state = await self.read_state()
-                changed = replace(state, completed=self._completed, failed=self._failed)
-                await perform(self._storage.write, changed)
+    async def is_cancelling(self) -> bool:
+        """Return whether the client wants the batch to end."""
+        return (await self.read_state()).status == "cancelling"
+
+    async def add(self, *results: BatchedAnswer) -> None:
+        """Store results durably; ignore those of requests that have one."""
+        new = [result for result in results if result.custom_id not in self.done]
+        await perform(self._storage.append_results, self._batch, new)
+        self.done.update(result.custom_id for result in new)
+        completed = sum(result.is_success for result in new)
+        self._completed += completed
+        self._failed += len(new) - completed
+        if len(self.done) - self._written >= _COUNT_INTERVAL:
+            await self._write_counts()
+
+    async def show_progress(self, road: str, done: int) -> None:
+        """Count requests that a vendor has answered, although their answers were not read."""
+        if done != self._at_vendors.get(road, 0):
+            self._at_vendors[road] = done
+            await self._write_counts()
+
+    async def _write_counts(self) -> None:
+        async with self._lock:
+            self._written = len(self.done)
+            unread = min(sum(self._at_vendors.values()), self._batch.total - len(self.done))
+            state = await self.read_state()
+            changed = replace(state, completed=self._completed + unread, failed=self._failed)
+            await perform(self._storage.write, changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -46,18 +46,39 @@ class BatchedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         custom_id: The client's id of the request.
         status: HTTP status of the answer.
         request_id: The gateway's id of the request.
+        losses: Losses of the translation.
         body: The answer, as JSON.
     """
 
     custom_id: str
     status: int
     request_id: str = ""
+    losses: tuple[str, ...] = ()
     body: msgspec.Raw = msgspec.Raw(b"null")
 
     @property
     def is_success(self) -> bool:
         """Whether the request succeeded."""
         return 200 <= self.status < 300
+
+
+class VendorRoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A model whose requests are submitted to the batch API of its vendor.
+
+    Attributes:
+        model: The model, as the client names it.
+        address: The target, as ``provider:name``.
+        strict: Whether the target's table refuses losses.
+        is_reserved: Whether the cost of the requests was reserved in the client's budget.
+        is_closed: Whether the remaining requests go to the gateway itself, as the client's budget
+            is too small for all at once, or the vendor refused them.
+    """
+
+    model: str
+    address: str
+    strict: bool = False
+    is_reserved: bool = False
+    is_closed: bool = False
 
 
 class GatewayBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,13 +217,30 @@ class GatewayBatchStorage:
             results.setdefault(result.custom_id, result)
         return list(results.values())
 
-    def append_result(self, batch: GatewayBatch, result: BatchedAnswer) -> None:
-        """Add a result durably."""
+    def append_results(self, batch: GatewayBatch, results: Sequence[BatchedAnswer]) -> None:
+        """Add results durably."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         with open_handle(self.locate_results(batch), flags, 0o600) as file:
             # After a crash the last line may lack its end.
-            write_all(file.fileno(), b"\n" + msgspec.json.encode(result) + b"\n")
+            write_all(file.fileno(), b"\n" + msgspec.json.Encoder().encode_lines(results))
             os.fsync(file.fileno())
+
+    def read_roads(self, batch: GatewayBatch) -> list[VendorRoad] | None:
+        """Return the roads to vendors; ``None`` if they were not chosen yet."""
+        try:
+            data = read_regular(str(self._folder / batch.id / "roads.json"))
+        except FileNotFoundError:
+            return None
+        return msgspec.json.decode(data, type=list[VendorRoad])
+
+    def write_roads(self, batch: GatewayBatch, roads: Sequence[VendorRoad]) -> None:
+        """Store the roads to vendors durably."""
+        path = self._folder / batch.id / "roads.json"
+        replace_file(path, msgspec.json.encode(roads), mode=0o600)
+
+    def locate_vendor_journal(self, batch: GatewayBatch, number: int) -> Path:
+        """Return the path of the journal of a vendor's answers; its submissions are beside it."""
+        return self._folder / batch.id / f"vendor-{number}.jsonl"
 
     def locate_results(self, batch: GatewayBatch) -> Path:
         """Return the path of the journal of results."""

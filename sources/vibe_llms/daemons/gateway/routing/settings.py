@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from vibe_llms.daemons.gateway.routing.circuits import CircuitSettings
 from vibe_llms.foundation.attrs_classes import frozen
@@ -107,6 +107,8 @@ class ModelSettings:
         single_flight: Send only one of several equal requests; the other requests wait for the
             answer.
         passthrough: Further paths of the upstream that clients may use, such as ``/v1/embeddings``.
+        batches: ``vendor`` to submit clients' batches to the batch API of a target's vendor, which
+            is cheaper; ``requests`` to send their requests one by one.
     """
 
     targets: Annotated[tuple[TargetSettings, ...], TARGETS]
@@ -117,6 +119,7 @@ class ModelSettings:
     cache: CacheSettings | None = None
     single_flight: bool = False
     passthrough: Annotated[tuple[str, ...], PATHS] = ()
+    batches: Literal["vendor", "requests"] = "vendor"
 
     def __attrs_post_init__(self) -> None:
         require(self, "model")
