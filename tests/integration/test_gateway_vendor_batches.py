@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,12 @@ import openai
 import pytest
 
 from support.gateways.gateway_files import RoutedGateway
+from support.gateways.key_holders import create_key, sum_spending
+from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
+from vibe_llms.daemons.keys.ledger import KeyAccount
+from vibe_llms.telemetry.prices import Price, price_usage
 from vibe_llms.testing.simulator import Simulator
+from vibe_llms.testing.simulator.batches import Batch
 
 CHAT, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/v1/embeddings"
 TABLES = """
@@ -125,6 +129,13 @@ def survey(simulator: Simulator) -> list[tuple[str, str]]:
 def count_made(simulator: Simulator) -> int:
     """Returns how many batches a vendor has made."""
     return sum(method == "POST" and path.endswith("/batches") for method, path in survey(simulator))
+
+
+def end_batches(simulator: Simulator) -> None:
+    """Lets the batches of a vendor end at their next poll."""
+    for stored in simulator._state.stored.values():
+        if isinstance(stored, Batch):
+            stored.polls = 0
 
 
 async def test_openai_clients_at_openai(routed: RoutedGateway) -> None:
@@ -311,3 +322,119 @@ async def test_a_vendor_without_batches_is_asked_request_by_request(routed: Rout
         batch = await finish(client, batch.id)
     assert (batch.status, batch.request_counts.completed) == ("completed", 3)
     assert survey(routed.first).count(("POST", CHAT)) == 3
+
+
+async def test_a_batch_continues_after_a_restart(routed: RoutedGateway) -> None:
+    routed.first.switch("batch_polls=1000")
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        batch = await create(client, [compose_line(number, "gpt") for number in range(3)])
+        await wait_for(
+            lambda: client.batches.retrieve(batch.id), lambda _: count_made(routed.first)
+        )
+    routed.first.switch("")
+    moved = TABLES.replace("first:gpt-5.5", "second:gpt-5.5")  # only for new batches
+    async with routed.run(moved), reach_openai(routed) as client:
+        assert [each.id async for each in client.batches.list()] == [batch.id]
+        end_batches(routed.first)
+        batch = await finish(client, batch.id)
+    assert batch.request_counts.completed == 3
+    assert (count_made(routed.first), count_made(routed.second)) == (1, 0)
+
+
+async def test_the_vendors_counts_are_shown(routed: RoutedGateway) -> None:
+    """Also while the batch is in progress."""
+    seen = set()
+    routed.first.switch("batch_polls=10")
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        batch = await create(client, [compose_line(number, "gpt") for number in range(3)])
+
+        async def read() -> Any:
+            state = await client.batches.retrieve(batch.id)
+            assert state.request_counts is not None
+            seen.add((state.status, state.request_counts.completed))
+            return state
+
+        await wait_for(read, lambda each: each.status == "completed")
+    assert ("in_progress", 0) in seen
+    assert ("completed", 3) in seen
+    assert {count for _, count in seen} <= {0, 3}
+
+
+async def test_a_submission_in_doubt_is_not_repeated(routed: RoutedGateway) -> None:
+    routed.first.switch("batch_unanswered")  # the vendor has it, but nobody hears of it
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        batch = await create(client, [compose_line(number, "gpt") for number in range(3)])
+        await wait_for(
+            lambda: client.batches.retrieve(batch.id), lambda _: count_made(routed.first)
+        )
+        routed.first.switch("")
+        batch = await finish(client, batch.id)
+    assert (batch.status, batch.request_counts.completed) == ("completed", 3)
+    assert count_made(routed.first) == 1
+    assert ("POST", CHAT) not in survey(routed.first)
+
+
+PRICED = """
+[models.gpt]
+targets = ["openai_conversations:gpt-5.5"]
+"""
+PROVIDER = '[providers.openai_conversations]\nbase_url = "{}/v1"\napi_key = "sk-fifth"\n'
+
+
+async def test_budgets_have_the_price_of_batches(tmp_path: Path) -> None:
+    async with Simulator() as vendor:
+        providers = PROVIDER.format(vendor.url)
+        routed = RoutedGateway(tmp_path, vendor, vendor, providers=providers)
+        key = create_key(tmp_path / "keys", cents_per_day=1000, tokens_per_minute=10)
+        lines = [compose_line(number, "gpt", max_tokens=500) for number in range(3)]
+        keys = KeyAuthorizer(tmp_path / "keys")
+        async with routed.run(PRICED, authorizer=keys), reach_openai(routed, key) as client:
+            vendor.switch("batch_polls=1000")
+            batch = await create(client, lines)
+            await wait_for(lambda: client.batches.retrieve(batch.id), lambda _: count_made(vendor))
+            reserved = sum_spending(KeyAccount(keys._ledger.survey().under_way, {}))
+            end_batches(vendor)
+            batch = await finish(client, batch.id)
+            account = keys._ledger.survey()
+    assert batch.request_counts.completed == 3
+    assert reserved.perhaps_requests == 1, "one reservation for all"
+    assert 0 < reserved.perhaps_cents < 1000
+    spent = sum_spending(account)
+    assert not account.under_way
+    records = [each for each in routed.records if each.way == "batch"]
+    assert spent.cents == sum(each.cents or 0 for each in records) > 0
+    for each in records:
+        price = price_usage(each.usage, provider="openai_conversations", model="gpt-5.5")
+        assert isinstance(price, Price)
+        assert each.cents == price.amount * 100 / 2
+
+
+async def test_a_budget_that_is_too_small_is_used_request_by_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vibe_llms.daemons.gateway.batches.running.LONGEST_PAUSE_SECONDS", 0.0)
+    async with Simulator() as vendor:
+        providers = PROVIDER.format(vendor.url)
+        routed = RoutedGateway(tmp_path, vendor, vendor, providers=providers)
+        key = create_key(tmp_path / "keys", cents_per_day=2)
+        # In a batch, the output of all is reserved at once.
+        lines = [compose_line(number, "gpt", max_tokens=500) for number in range(30)]
+        keys = KeyAuthorizer(tmp_path / "keys")
+        async with routed.run(PRICED, authorizer=keys), reach_openai(routed, key) as client:
+            batch = await finish(client, (await create(client, lines)).id)
+    assert count_made(vendor) == 0
+    assert batch.request_counts.completed > 0
+
+
+async def test_foreign_keys_use_no_foreign_models(tmp_path: Path) -> None:
+    async with Simulator() as vendor:
+        routed = RoutedGateway(tmp_path, vendor, vendor)
+        key = create_key(tmp_path / "keys", models=("claude*",))
+        keys = KeyAuthorizer(tmp_path / "keys")
+        async with routed.run(TABLES, authorizer=keys), reach_openai(routed, key) as client:
+            lines = [compose_line(0, "gpt"), compose_line(0, "claude")]
+            batch = await finish(client, (await create(client, lines)).id)
+            (failed,) = (await read_lines(client, batch.error_file_id)).values()
+    assert (batch.request_counts.completed, batch.request_counts.failed) == (1, 1)
+    assert failed["response"]["status_code"] == 403
+    assert count_made(vendor) == 1

@@ -12,13 +12,16 @@ from support.screens.command_line import produce_environment
 
 
 @asynccontextmanager
-async def run_gateway(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+async def run_gateway(
+    folder: Path, *program: str | Path
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """Run a gateway in a process of its own; yield the process and its address.
 
     It is killed in the end, and its output is printed, so that it is shown if the test fails.
 
     Args:
         folder: Has the configuration ``vibe.toml``, and receives all data.
+        program: A program of Python that serves it, with arguments; by default the command.
     """
     environment = produce_environment(
         folder, VIBE_LLMS_CONFIG=str(folder / "vibe.toml"), PYTHONUNBUFFERED="1"
@@ -26,7 +29,8 @@ async def run_gateway(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Pr
     output = folder / "output.txt"  # a file, as an unread pipe would stop the gateway
     with output.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "vibe_llms", "serve", "gateway", "--port", "0", "--yes"),
+            sys.executable,
+            *(program or ("-m", "vibe_llms", "serve", "gateway", "--port", "0", "--yes")),
             stderr=errors,
             env=environment,
             cwd=folder,

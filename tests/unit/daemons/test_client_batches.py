@@ -17,9 +17,10 @@ import pytest
 from vibe_llms.daemons.gateway.batches.answers import encode_lines
 from vibe_llms.daemons.gateway.batches.clients import BatchClient
 from vibe_llms.daemons.gateway.batches.files import FileStorage, generate_identity
-from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
+from vibe_llms.daemons.gateway.batches.running import BatchResults, GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import (
     DAY_SECONDS,
+    BatchedAnswer,
     BatchedRequest,
     GatewayBatch,
     GatewayBatchStorage,
@@ -229,3 +230,19 @@ async def test_a_pause_is_at_least_as_long_as_the_answer_says(
     batch = await run(runner, add(runner, 1))
 
     assert (batch.completed, pauses) == (1, [17.0, 17.0])
+
+
+async def test_answers_at_vendors_are_counted_before_they_are_read(tmp_path: Path) -> None:
+    runner = produce_runner(tmp_path, Service())
+    batch = add(runner, 5)
+    results = BatchResults(runner.storage, batch, [])
+
+    await results.show_progress("gpt", 3)
+    assert (await results.read_state()).completed == 3
+
+    await results.add(BatchedAnswer(custom_id="0", status=500))
+    await results.add(BatchedAnswer(custom_id="0", status=200))  # it has a result
+    await results.show_progress("gpt", 2)
+    state = await results.read_state()
+    assert (state.completed, state.failed) == (2, 1)
+    assert [each.status for each in runner.storage.read_results(batch)] == [500]

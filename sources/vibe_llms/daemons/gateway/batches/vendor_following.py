@@ -104,6 +104,7 @@ class RoadFollower:
         self._writing = asyncio.Lock()
         self._is_cancelling = False
         self._at_vendor: dict[str, int] = {}
+        self._received = self._ended = 0
         self._count = 0
         self._usage: Usage | None = None
         self._cents: Decimal | None = Decimal(0)
@@ -228,6 +229,7 @@ class RoadFollower:
 
     def _receive(self, item: BatchItem[Any]) -> None:
         """Convert an item to the client's result; count its usage."""
+        self._received += 1
         answer: BatchedAnswer | None = None
         assert item.id is not None
         if item.error is None:
@@ -275,7 +277,7 @@ class RoadFollower:
         cancelled: set[str] = set()
         while not is_over.is_set():
             await self._write()
-            await self._results.show_progress(self.road.model, sum(self._at_vendor.values()))
+            await self._results.show_progress(self.road.model, self._count_unread())
             self._is_cancelling = self._is_cancelling or await self._results.is_cancelling()
             if self._is_cancelling:
                 for chunk in log.open_chunks:
@@ -301,8 +303,13 @@ class RoadFollower:
             if answers:
                 await self._results.add(*answers)
 
+    def _count_unread(self) -> int:
+        """Return how many answers the vendor has that were not read."""
+        return max(0, sum(self._at_vendor.values()) - (self._received - self._ended))
+
     def _listen(self, news: ChunkNews) -> None:
         if news.course in (ChunkCourse.ENDED, ChunkCourse.LOST):
             self._at_vendor.pop(news.vendor, None)
+            self._ended += news.requests
         elif news.vendor:
             self._at_vendor[news.vendor] = news.done
