@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that `support` can be i
 from support.batches.vendor_batch_runner import POINTS, install_kill
 from vibe_llms.batches import collecting, submitting
 from vibe_llms.daemons.gateway.batches import vendor_following
-from vibe_llms.daemons.gateway.batches.running import BatchResults
+from vibe_llms.daemons.gateway.batches.results import BatchResults
 from vibe_llms.daemons.gateway.batches.storage import GatewayBatchStorage
 from vibe_llms.interfaces.cli.entry import main
 

@@ -15,9 +15,10 @@ import msgspec
 import pytest
 
 from vibe_llms.daemons.gateway.batches.answers import encode_lines
-from vibe_llms.daemons.gateway.batches.clients import BatchClient
 from vibe_llms.daemons.gateway.batches.files import FileStorage, generate_identity
-from vibe_llms.daemons.gateway.batches.running import BatchResults, GatewayBatchRunner
+from vibe_llms.daemons.gateway.batches.interfaces import BatchClient
+from vibe_llms.daemons.gateway.batches.results import BatchResults
+from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import (
     DAY_SECONDS,
     BatchedAnswer,

@@ -16,6 +16,7 @@ from vibe_llms.daemons.gateway.api_description import describe_routes
 from vibe_llms.daemons.gateway.batches.files import FileStorage
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.batches.storage import GatewayBatchStorage
+from vibe_llms.daemons.gateway.batches.vendor_following import GatewayVendors
 from vibe_llms.daemons.gateway.faces import (
     batches,
     calls,
@@ -131,8 +132,7 @@ def produce_service(
     storage.background.service = service
     if gateway.batches is not None:
         gateway.batches.service = service
-        gateway.batches.gateway = gateway
-        gateway.batches.report = service.report
+        gateway.batches.vendors = GatewayVendors(gateway, service.report)
         gateway.batches.days = storage.storage_limits.days
     return service
 

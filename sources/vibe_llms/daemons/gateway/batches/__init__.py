@@ -1,6 +1,7 @@
-"""Files and batches of clients: each request of a batch is one request to the gateway itself.
+"""Files and batches of clients.
 
-A batch therefore works for all models and protocols of the gateway, with the client's key, its
-limits and its budget. Files and batches lie in the data directory; results are on disk before they
-count.
+Requests to models whose vendors have batch APIs are submitted there. All others are requests to the
+gateway itself, so that a batch works for all models and protocols of the gateway, with the client's
+key, its limits and its budget. Files and batches lie in the data directory; results are on disk
+before they count.
 """

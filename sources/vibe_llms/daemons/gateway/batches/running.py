@@ -9,19 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 from msgspec.structs import replace
 
 from vibe_llms.daemons.gateway.batches.answers import AnswerReceiver, encode_lines
-from vibe_llms.daemons.gateway.batches.clients import BatchClient
 from vibe_llms.daemons.gateway.batches.files import (
     ClientFile,
     FileStorage,
     generate_identity,
     perform,
 )
+from vibe_llms.daemons.gateway.batches.interfaces import BatchClient, VendorChannel
+from vibe_llms.daemons.gateway.batches.results import BatchResults
 from vibe_llms.daemons.gateway.batches.storage import (
     DAY_SECONDS,
     BatchedAnswer,
@@ -30,18 +31,12 @@ from vibe_llms.daemons.gateway.batches.storage import (
     GatewayBatchStorage,
     VendorRoad,
 )
-from vibe_llms.daemons.gateway.batches.vendor_following import RoadFollower
-from vibe_llms.daemons.gateway.batches.vendor_roads import choose_roads, find_model
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
-from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.server.asgi_types import Application, Scope
 from vibe_llms.exceptions import AccessError, ConverseError, StoreError, UnknownNameError
 from vibe_llms.foundation.clocks import compute_backoff
 from vibe_llms.logs.locks import locked
 from vibe_llms.plugins.specification.daemons import Reservation
-
-if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.gateway import Gateway
 
 CONCURRENCY: Final = 4
 """Requests of one batch at a time: the other requests of clients go first."""
@@ -59,17 +54,10 @@ GRACE_SECONDS: Final = DAY_SECONDS
 """How long after its expiry a batch is asked for at its vendor, where it expires later."""
 
 SWEEP_SECONDS: Final = 3_600.0
-_COUNT_INTERVAL: Final = 16
-"""Number of results after which the counts in the batch's state are written."""
-
 _REQUEST_HEADERS: Final = frozenset({b"expect", b"idempotency-key", b"x-client-request-id"})
 """Headers that belong to one request."""
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
-
-
-def _ignore(record: CallRecord) -> None:
-    """Ignore the record."""
 
 
 class GatewayBatchRunner:
@@ -83,8 +71,7 @@ class GatewayBatchRunner:
         files: The files of requests and results.
         days: Age at which files and batches that have ended are deleted.
         service: The gateway's application, which answers single requests.
-        gateway: Has the targets with batch APIs; ``None`` to use none.
-        report: Called with a record for each answer of a vendor's batch.
+        vendors: Uses the batch APIs of vendors; ``None`` to send all requests one by one.
     """
 
     def __init__(self, storage: GatewayBatchStorage, files: FileStorage) -> None:
@@ -97,8 +84,7 @@ class GatewayBatchRunner:
         self._reservations: dict[tuple[str, int], Reservation] = {}
         self._is_draining = False
         self.service: Application | None = None
-        self.gateway: Gateway | None = None
-        self.report: Listener = _ignore
+        self.vendors: VendorChannel | None = None
 
     def drain(self) -> None:
         """Send no further requests; requests under way still finish."""
@@ -213,7 +199,7 @@ class GatewayBatchRunner:
         groups: dict[str, dict[str, BatchedRequest]] = {name: {} for name in open_roads}
         own = []
         for item in items:
-            group = groups.get(find_model(item)) if groups else None
+            group = groups.get(item.find_model()) if groups else None
             if group is None:
                 own.append(item)
             else:
@@ -239,8 +225,8 @@ class GatewayBatchRunner:
         roads = await perform(self.storage.read_roads, batch)
         if roads is None:
             roads = []
-            if self.gateway is not None:
-                roads = await choose_roads(self.gateway, client.grant, batch.path, items)
+            if self.vendors is not None:
+                roads = await self.vendors.choose(client.grant, batch.path, items)
             await perform(self.storage.write_roads, batch, roads)
         return roads
 
@@ -254,16 +240,14 @@ class GatewayBatchRunner:
         client: BatchClient,
     ) -> bool:
         """Answer the requests of a road; return whether all have ended."""
-        assert self.gateway is not None
-        follower = RoadFollower(
-            self.gateway,
+        assert self.vendors is not None
+        follower = self.vendors.produce_follower(
             roads[number],
             items,
             path=batch.path,
             journal=self.storage.locate_vendor_journal(batch, number),
             results=results,
             client=client,
-            report=self.report,
         )
         key = batch.id, number
 
@@ -370,57 +354,3 @@ def _select_headers(scope: Scope) -> Scope:
     """
     headers = [pair for pair in scope["headers"] if pair[0].lower() not in _REQUEST_HEADERS]
     return {**scope, "headers": headers, "query_string": b""}
-
-
-class BatchResults:
-    """Results of a batch: adds them to the journal, and counts them in the state of the batch.
-
-    Attributes:
-        done: The clients' ids of the requests with a result.
-    """
-
-    def __init__(
-        self, storage: GatewayBatchStorage, batch: GatewayBatch, results: list[BatchedAnswer]
-    ) -> None:
-        self._storage = storage
-        self._batch = batch
-        self.done = {result.custom_id for result in results}
-        self._completed = sum(result.is_success for result in results)
-        self._failed = len(results) - self._completed
-        self._written = len(results)
-        self._at_vendors: dict[str, int] = {}
-        self._lock = asyncio.Lock()
-
-    async def read_state(self) -> GatewayBatch:
-        """Return the state, which another process may have changed to cancel the batch."""
-        batch = self._batch
-        return await perform(self._storage.find, batch.id, batch.subject, batch.id)
-
-    async def is_cancelling(self) -> bool:
-        """Return whether the client wants the batch to end."""
-        return (await self.read_state()).status == "cancelling"
-
-    async def add(self, *results: BatchedAnswer) -> None:
-        """Store results durably; ignore those of requests that have one."""
-        new = [result for result in results if result.custom_id not in self.done]
-        await perform(self._storage.append_results, self._batch, new)
-        self.done.update(result.custom_id for result in new)
-        completed = sum(result.is_success for result in new)
-        self._completed += completed
-        self._failed += len(new) - completed
-        if len(self.done) - self._written >= _COUNT_INTERVAL:
-            await self._write_counts()
-
-    async def show_progress(self, road: str, done: int) -> None:
-        """Count requests that a vendor has answered, although their answers were not read."""
-        if done != self._at_vendors.get(road, 0):
-            self._at_vendors[road] = done
-            await self._write_counts()
-
-    async def _write_counts(self) -> None:
-        async with self._lock:
-            self._written = len(self.done)
-            unread = min(sum(self._at_vendors.values()), self._batch.total - len(self.done))
-            state = await self.read_state()
-            changed = replace(state, completed=self._completed + unread, failed=self._failed)
-            await perform(self._storage.write, changed)

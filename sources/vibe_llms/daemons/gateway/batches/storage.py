@@ -38,6 +38,29 @@ class BatchedRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     body: msgspec.Raw
 
+    def find_model(self) -> str:
+        """Return the model; empty if no vendor's batch can contain the request.
+
+        Only the gateway has the state to which some requests refer.
+        """
+        try:
+            head = _HEAD.decode(self.body)
+        except UNREADABLE:
+            return ""
+        return (
+            "" if head.previous_response_id or head.conversation or head.background else head.model
+        )
+
+
+class _Head(msgspec.Struct):
+    model: str = ""
+    previous_response_id: Any = None
+    conversation: Any = None
+    background: Any = None
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
 
 class BatchedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request of a batch.

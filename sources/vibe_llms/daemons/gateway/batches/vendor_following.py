@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -20,10 +20,14 @@ from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
 from vibe_llms.batches.vendor_backend import VendorBackend
 from vibe_llms.batches.vendor_chunks import ChunkEnd, ChunkLog, find_path
 from vibe_llms.daemons.gateway.batches.storage import BatchedAnswer, BatchedRequest, VendorRoad
-from vibe_llms.daemons.gateway.batches.vendor_roads import FACES, produce_vendor_batches
+from vibe_llms.daemons.gateway.batches.vendor_roads import (
+    FACES,
+    choose_roads,
+    produce_vendor_batches,
+)
 from vibe_llms.daemons.gateway.batches.vendor_work import ClientModel, ClientWork
 from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
-from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.exceptions import CapabilityError, ConverseError
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.views import add_usages
@@ -34,7 +38,8 @@ from vibe_llms.telemetry.discounts import BATCH_DISCOUNTS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vibe_llms.daemons.gateway.batches.clients import BatchClient
+    from vibe_llms.daemons.gateway.batches.interfaces import BatchClient
+    from vibe_llms.daemons.gateway.batches.results import BatchResults
     from vibe_llms.daemons.gateway.gateway import Gateway
 
 TIER: Final = "batch"
@@ -50,44 +55,56 @@ _GROUP: Final = 64
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 
-class RoadResults(Protocol):
-    """The results of the batch."""
-
-    async def add(self, *results: BatchedAnswer) -> None:
-        """Store results durably; ignore those of requests that have one."""
-
-    async def is_cancelling(self) -> bool:
-        """Return whether the client wants the batch to end."""
-
-    async def show_progress(self, road: str, done: int) -> None:
-        """Count requests that the vendor has answered, although their answers were not read."""
-
-
-class RoadFollower:
-    """Submits the requests of one road, waits, and reads their answers; each step can be resumed.
+class GatewayVendors:
+    """Batch APIs of the vendors behind the gateway: a ``VendorChannel``.
 
     Args:
         gateway: Has the targets.
+        report: Receives a record for each answer.
+    """
+
+    def __init__(self, gateway: Gateway, report: Listener) -> None:
+        self._gateway = gateway
+        self._report = report
+
+    async def choose(
+        self, grant: Grant | None, path: str, items: Sequence[BatchedRequest]
+    ) -> list[VendorRoad]:
+        """Choose a target with a batch API for each model that has one."""
+        return await choose_roads(self._gateway, grant, path, items)
+
+    def produce_follower(
+        self, road: VendorRoad, items: Mapping[str, BatchedRequest], **options: Any
+    ) -> RoadFollower:
+        """Return the follower of a road."""
+        return RoadFollower(self._gateway, self._report, road, items, **options)
+
+
+class RoadFollower:
+    """Follower of one road; see :class:`.interfaces.VendorFollower`.
+
+    Args:
+        gateway: Has the targets.
+        report: Receives a record for each answer.
         road: The road.
         items: All of its requests, by the clients' ids.
         path: Path of the requests.
         journal: Path of the journal of answers; the submissions are recorded beside it.
         results: Receives the answers.
         client: The client.
-        report: Receives a record for each answer.
     """
 
     def __init__(
         self,
         gateway: Gateway,
+        report: Listener,
         road: VendorRoad,
         items: Mapping[str, BatchedRequest],
         *,
         path: str,
         journal: Path,
-        results: RoadResults,
+        results: BatchResults,
         client: BatchClient,
-        report: Callable[[CallRecord], None],
     ) -> None:
         self.road = road
         self._gateway = gateway
@@ -110,11 +127,7 @@ class RoadFollower:
         self._cents: Decimal | None = Decimal(0)
 
     async def open(self) -> bool:
-        """Find the target; return whether it has a batch API.
-
-        Raises:
-            ConverseError: The target cannot be used, although it may have the requests.
-        """
+        """Find the target; return whether it has a batch API. Raises ConverseError."""
         face, road = FACES[self._path], self.road
         try:
             upstream = await self._gateway.upstreams.reach(
@@ -175,14 +188,10 @@ class RoadFollower:
             await reservation.release()
 
     async def follow(self) -> bool:
-        """Submit, wait and read.
-
-        Returns:
-            Whether the vendor took all requests. It does not have those without a result if not.
+        """Submit, wait and read; return whether the vendor took all requests.
 
         Raises:
-            ConverseError: The vendor cannot be asked, or it is unknown whether it has the requests.
-            StoreError: A file cannot be written.
+            ConverseError: As :meth:`.interfaces.VendorFollower.follow`.
         """
         settings = digest([self.road.address, self._path])
         async with AsyncExitStack() as stack:

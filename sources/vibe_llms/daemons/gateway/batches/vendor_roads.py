@@ -7,15 +7,12 @@ stored. Requests without such a target go to the gateway itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.gateway.batches.storage import BatchedRequest, VendorRoad
 from vibe_llms.daemons.gateway.faces import calls, chat_completions, media, messages, responses
 from vibe_llms.daemons.gateway.upstreams import is_remote
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
@@ -38,32 +35,6 @@ FACES: Final = {
 VENDOR: Final = "vendor"
 
 
-class _Head(msgspec.Struct):
-    """Fields that decide on the road of a request."""
-
-    model: str = ""
-    previous_response_id: Any = None
-    conversation: Any = None
-    background: Any = None
-
-    @property
-    def is_alone(self) -> bool:
-        """True if the request does not refer to state of the gateway."""
-        return not (self.previous_response_id or self.conversation or self.background)
-
-
-_HEAD: Final = msgspec.json.Decoder(_Head)
-
-
-def find_model(item: BatchedRequest) -> str:
-    """Return the model of a request that a vendor's batch may contain; else an empty text."""
-    try:
-        head = _HEAD.decode(item.body)
-    except UNREADABLE:
-        return ""
-    return head.model if head.is_alone else ""
-
-
 async def choose_roads(
     gateway: Gateway, grant: Grant | None, path: str, items: Iterable[BatchedRequest]
 ) -> list[VendorRoad]:
@@ -72,7 +43,7 @@ async def choose_roads(
     if face is None:
         return []
     roads = []
-    for name in dict.fromkeys(map(find_model, items)):
+    for name in dict.fromkeys(item.find_model() for item in items):
         if name and (grant is None or grant.admits(name)):
             road = await _choose(gateway, face, path, name)
             roads += [] if road is None else [road]
