@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.canisters import SupervisorCanister as SupervisorCanister
     from vibe_llms.messages.canisters import UserCanister as UserCanister
     from vibe_llms.messages.contents import AudioContent as AudioContent
+    from vibe_llms.messages.contents import CacheHint as CacheHint
     from vibe_llms.messages.contents import Content as Content
     from vibe_llms.messages.contents import FileContent as FileContent
     from vibe_llms.messages.contents import ImageContent as ImageContent
@@ -106,6 +107,7 @@ _MODULES = {
     "Invoker": "invocables.invokers",
     "Model": "instruments.models",
     "Moderator": "instruments.moderators",
+    "CacheHint": "messages.contents",
     "NativeContent": "messages.contents",
     "Parser": "instruments.parsers.parsers",
     "Prompt": "instruments.prompts.prompt",

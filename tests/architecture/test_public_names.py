@@ -57,6 +57,7 @@ PUBLIC_NAMES = {
     },
     "contents": {
         "AudioContent",
+        "CacheHint",
         "Content",
         "FileContent",
         "ImageContent",

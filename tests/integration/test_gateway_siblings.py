@@ -48,7 +48,8 @@ async def test_openai_is_told_in_either(tmp_path: Path, face: tuple[str, Any], m
 
 
 async def test_another_vendor_is_not(tmp_path: Path) -> None:
-    """It would refuse a field that it does not know."""
+    """It would refuse unknown fields; the key becomes a cache hint, which it has."""
     received, losses = await ask(tmp_path, CHAT, "anthropic:claude-sonnet-5")
     assert not TOLD.keys() & received.keys()
-    assert [name for name in TOLD if name not in losses[0]] == []
+    assert [name for name in TOLD if name not in losses[0]] == ["prompt_cache_key"]
+    assert received["cache_control"] == {"type": "ephemeral"}

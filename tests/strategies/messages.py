@@ -32,6 +32,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     Citation,
     FileContent,
     ImageContent,
@@ -112,6 +113,7 @@ def _media(cls: type, **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
+cache_hints = st.builds(CacheHint, st.sampled_from([None, "5m", "60m", "1h"]), key=optional(words))
 textual_contents = st.builds(
     TextualContent,
     texts,
@@ -134,6 +136,7 @@ contents: st.SearchStrategy[AnyContent] = st.one_of(
     ),
     st.builds(RefusalContent, texts, native=optional(natives)),
     st.builds(NativeContent, kind=words, native=natives, text=texts),
+    cache_hints,
 )
 
 usages = st.builds(
@@ -205,6 +208,7 @@ invocables = st.builds(
     schema=optional(json_objects),
     enforced=st.booleans(),
     native=optional(natives),
+    cache=optional(cache_hints),
 )
 
 
@@ -231,6 +235,7 @@ requests: st.SearchStrategy[Request] = st.builds(
     strict=st.booleans(),
     native=optional(natives),
     conversation_id=texts,
+    cache=optional(cache_hints),
 )
 losses = st.builds(Loss, kind=st.sampled_from(LossKind), path=texts, reason=texts)
 responses: st.SearchStrategy[Response] = st.builds(

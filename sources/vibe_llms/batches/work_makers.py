@@ -359,6 +359,7 @@ def _gather_options(template: Request) -> EngineOptions:
         "strict": template.strict,
         "window": template.window,
         "lenient": template.lenient,
+        "cache": template.cache,
     }
     if template.native is not None:
         options["native"] = template.native

@@ -39,6 +39,15 @@ _ANSWER_FIELDS: Final = _IN_BOTH | _PRODUCTION_FIELDS | _REPEATED_FIELDS
 _CANDIDATE_FIELDS: Final = frozenset({"avgLogprobs", "index", "safetyRatings", "tokenCount"})
 
 
+CACHE_FIELDS: Final = frozenset(
+    {
+        *("cache_control", "prompt_cache_breakpoint", "prompt_cache_key"),
+        *("prompt_cache_options", "prompt_cache_retention"),
+    }
+)
+"""Fields for prompt caches. Unlike bookkeeping, users set them to save money."""
+
+
 def is_bookkeeping(name: str, value: object, *, is_request: bool = False) -> bool:
     """Return whether a vendor's field is bookkeeping.
 

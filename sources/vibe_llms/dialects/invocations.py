@@ -10,6 +10,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import InvocationCanister
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 
@@ -130,12 +131,15 @@ class InvocablesWriter:
             loss, if it is not supported. Takes the invocable, its path, the quirks and the ledger.
         compose: Puts tools and choice into the fields of a request.
         can_be_chosen: Whether the choice can name a tool.
+        mark_tool: Adds a cache mark to a tool, if tools can have one. Takes the tool, the hint, its
+            path, the quirks and the ledger.
     """
 
     protocol: str
     write_tool: Callable[[InvocableDescription, str, Any, Ledger], dict[str, Any] | None]
     compose: Callable[[Offer], dict[str, Any]]
     can_be_chosen: Callable[[Mapping[str, Any]], bool] = bool
+    mark_tool: Callable[[dict[str, Any], CacheHint, str, Any, Ledger], dict[str, Any]] | None = None
 
     def nativize(
         self,
@@ -153,7 +157,10 @@ class InvocablesWriter:
         ledger = Ledger(protocol=self.protocol, provider=provider)
         tools: dict[str, dict[str, Any]] = {}
         for index, invocable in enumerate(invocables):
-            tool = self._write(invocable, f"invocables[{index}]", quirks, ledger)
+            path = f"invocables[{index}]"
+            tool = self._write(invocable, path, quirks, ledger)
+            if invocable.cache is not None:
+                tool = self._mark(tool, invocable.cache, f"{path}.cache", quirks, ledger)
             if tool is not None:
                 tools[invocable.name] = tool
         names = [name for name, tool in tools.items() if self.can_be_chosen(tool)]
@@ -173,6 +180,19 @@ class InvocablesWriter:
             return unwrap_own_tool(read_native(native, path))
         ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
         return None
+
+    def _mark(
+        self,
+        tool: dict[str, Any] | None,
+        hint: CacheHint,
+        path: str,
+        quirks: Any,
+        ledger: Ledger,
+    ) -> dict[str, Any] | None:
+        if tool is not None and self.mark_tool is not None:
+            return self.mark_tool(tool, hint, path, quirks, ledger)
+        ledger.omit_hint(path)
+        return tool
 
 
 def describe(invocable: InvocableDescription) -> dict[str, Any]:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 import attrs
 
-from vibe_llms.dialects.bookkeeping import is_bookkeeping
+from vibe_llms.dialects.bookkeeping import CACHE_FIELDS, is_bookkeeping
 from vibe_llms.dialects.extras import MESSAGE, REPORTED_AS, is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, Origin
-from vibe_llms.messages.contents import MediaContent, Native
+from vibe_llms.messages.contents import MEDIA_CLASSES, MediaContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
+
+_CONTENT_PATH: Final = re.compile(r"(canisters\[\d+\])\.content\[(\d+)\]")
+
+NO_HINTS: Final = "sent without the cache hint: this vendor has none"
+"""The usual reason why a cache hint is not sent."""
 
 _Medium = TypeVar("_Medium", bound=MediaContent)
 
@@ -37,6 +43,7 @@ class Ledger:
     losses: list[Loss] = attrs.field(factory=list)
     siblings: tuple[tuple[str, str], ...] = ()
     _canisters: Sequence[AnyCanister] = attrs.field(default=(), init=False)
+    _removed: dict[str, Sequence[int]] = attrs.field(factory=dict, init=False)
     _foreign_media: set[int] | None = attrs.field(default=None, init=False)
 
     def coerce(self, path: str, reason: str, *, is_routine: bool = False) -> None:
@@ -55,8 +62,30 @@ class Ledger:
         """Record that a value is withheld from this vendor, but kept for its sender."""
         self._add(LossKind.WITHHELD, path, reason, is_routine=is_routine)
 
+    def set_removed(self, path: str, places: Sequence[int]) -> None:
+        """Set the places of contents of a canister that were removed before the translation.
+
+        Losses of the contents after them keep the paths of the original conversation.
+        """
+        self._removed[path] = places
+
+    def _restore_path(self, path: str) -> str:
+        match = _CONTENT_PATH.match(path)
+        if match is None or match[1] not in self._removed:
+            return path
+        place = int(match[2])
+        for removed in self._removed[match[1]]:
+            place += removed <= place
+        return f"{match[1]}.content[{place}]{path[match.end() :]}"
+
     def _add(self, kind: LossKind, path: str, reason: str, *, is_routine: bool) -> None:
+        if self._removed:
+            path = self._restore_path(path)
         self.losses.append(Loss(kind=kind, path=path, reason=reason, is_routine=is_routine))
+
+    def omit_hint(self, path: str, reason: str = NO_HINTS) -> None:
+        """Record that a cache hint is not sent; the model gets the same request without it."""
+        self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
 
     def omit(self, value: Any, path: str, *names: str, reason: str) -> None:
         """Record the loss of a value's fields that have no counterpart.
@@ -149,7 +178,7 @@ class Ledger:
             ):
                 continue
             for content in canister.content:
-                if getattr(content, "file_id", None) is None:
+                if not isinstance(content, MEDIA_CLASSES) or content.file_id is None:
                     continue
                 if content.native is None or content.native.protocol == next_origin.protocol:
                     # By id, as an equal medium may belong to this provider.
@@ -213,15 +242,23 @@ class Ledger:
         return shared_fields
 
     def _withhold_fields(self, fields: Mapping[str, Any], path: str, reason: str) -> None:
-        """Record the loss of the fields with a value; bookkeeping fields in a separate loss."""
+        """Record the loss of the fields with a value: bookkeeping and cache marks separately.
+
+        A cache mark is a loss of form, as the model gets the same request without it.
+        """
         routine_fields: dict[str, Any] = {}
+        marks: dict[str, Any] = {}
         other_fields: dict[str, Any] = {}
         for name, value in fields.items():
-            is_routine = is_bookkeeping(name, value, is_request=path == "request")
-            (routine_fields if is_routine else other_fields)[name] = value
+            if is_bookkeeping(name, value, is_request=path == "request"):
+                routine_fields[name] = value
+            else:
+                (marks if name in CACHE_FIELDS else other_fields)[name] = value
         for is_routine, selected in ((False, other_fields), (True, routine_fields)):
             if names := _join_names(selected):
                 self.withhold(f"{path}.native", f"{names}: {reason}", is_routine=is_routine)
+        if names := _join_names(marks):
+            self.coerce(f"{path}.native", f"{names}: {reason}")
 
 
 def _join_names(fields: Mapping[str, Any]) -> str:
@@ -250,7 +287,10 @@ def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        natives = (canister.native, *(content.native for content in canister.content))
+        natives = (
+            canister.native,
+            *(getattr(content, "native", None) for content in canister.content),
+        )
         if isinstance(error, RequestError) or not any(natives):
             raise
         raise RequestError(

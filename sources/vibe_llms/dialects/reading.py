@@ -26,7 +26,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import AnyContent, Native, TextualContent
+from vibe_llms.messages.contents import AnyContent, CacheHint, Native, TextualContent
 from vibe_llms.messages.identities import access_now, produce_identities, produce_identity
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.trusting import find_setter, list_defaults
@@ -150,6 +150,7 @@ class ConversationReader:
         turn_id: str,
         native: Native | None,
         form: Literal["json", "text"] = "json",
+        hint: CacheHint | None = None,
     ) -> None:
         """Add a call of one of our invocables. Raises RequestError if a field is not a text."""
         if not _are_texts(invocation_id, name, arguments):  # the constructor raises the error
@@ -160,7 +161,7 @@ class ConversationReader:
         fields["name"] = name
         fields["arguments"] = arguments
         fields["form"] = form
-        self._append(InvocationCanister, fields, (), native)
+        self._append(InvocationCanister, fields, () if hint is None else (hint,), native)
 
     def add_result(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.openai_caching import remove_carried
 from vibe_llms.dialects.processors import FunctionProcessor, Parts, Processors, nativize_parts
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
@@ -50,6 +51,7 @@ class RequestWriter:
         compose_body: Makes the whole body.
         find_message_options: Returns additional keyword arguments for the translation of canisters.
         shared: The fields of a request that other interfaces of the same service also have.
+        takes_cache: Whether ``compose_body`` writes the cache hint of a request.
     """
 
     protocol: str
@@ -58,6 +60,7 @@ class RequestWriter:
         _find_no_options
     )
     shared: tuple[str, ...] = ()
+    takes_cache: bool = False
 
     def nativize_request(
         self,
@@ -88,8 +91,14 @@ class RequestWriter:
         model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
         parts = nativize_parts(request, model, processors or self.produce_processors(quirks))
         ledger = Ledger(protocol=self.protocol, provider=provider)
+        native = request.native
+        if request.cache is not None:
+            if not self.takes_cache:
+                ledger.omit_hint("cache")
+            if native is not None and native.protocol != self.protocol:
+                native = remove_carried(native)
         extras = ledger.read_sendable(
-            request.native, "request", shared=self._survey_shared(request, quirks)
+            native, "request", shared=self._survey_shared(request, quirks)
         )
         draft = BodyDraft(request, parts, attributes, quirks, extras, ledger, streaming)
         return Translation(self.compose_body(draft), (*parts.losses, *ledger.losses))

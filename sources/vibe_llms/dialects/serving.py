@@ -27,7 +27,7 @@ from vibe_llms.exceptions import ControlError, ConverseError, RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
-from vibe_llms.messages.contents import Native
+from vibe_llms.messages.contents import CacheHint, Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
@@ -103,11 +103,13 @@ def compose_request(
     *,
     native: Native | None,
     model: str = "",
+    cache: CacheHint | None = None,
 ) -> Translation[Request]:
     """Compose the request of a client from its separately decoded parts, with all losses.
 
     Args:
         native: The other fields of the client's request.
+        cache: The client's hint for the whole request.
     """
     is_plain = isinstance(canisters, PlainTranslation)
     unwrapped = canisters.value if is_plain else unwrap_signatures(canisters.value)
@@ -123,6 +125,7 @@ def compose_request(
         schema=schema.value,
         continuation=bool(unwrapped) and not is_answerable(unwrapped[-1]),
         native=native,
+        cache=cache,
     )
     losses = (*canisters.losses, *invocables.losses, *schema.losses)
     return PlainTranslation(request, losses) if is_plain else Translation(request, losses)
@@ -135,6 +138,7 @@ def describe_function(
     extras: Mapping[str, Any],
     *,
     enforced: bool = False,
+    cache: CacheHint | None = None,
 ) -> InvocableDescription:
     """Return the description of a function in a client's request.
 
@@ -154,6 +158,7 @@ def describe_function(
         schema=schema,
         enforced=enforced,
         native=make(protocol, extras),
+        cache=cache,
     )
 
 

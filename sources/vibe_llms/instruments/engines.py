@@ -44,7 +44,7 @@ from vibe_llms.instruments.options import EngineOptions as EngineOptions
 from vibe_llms.instruments.options import compose_fields
 from vibe_llms.instruments.outcomes import RunOutcome as RunOutcome
 from vibe_llms.invocables.approvals import Approval, Approver
-from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
+from vibe_llms.invocables.ensembles import Ensemble, Tools, gather_ensembles
 from vibe_llms.invocables.ensembles import Tool as Tool
 from vibe_llms.invocables.registry import LentEnsemble, Registry
 from vibe_llms.messages.canisters import Origin, UserCanister
@@ -172,7 +172,7 @@ class Engine(Closing):
     def __init__(
         self,
         client: AnyModel = "",
-        tools: Iterable[Tool] | Tool | Registry = (),
+        tools: Tools | Registry = (),
         *,
         approver: Approver | None = None,
         limits: Limits | None = None,

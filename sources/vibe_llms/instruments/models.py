@@ -32,6 +32,7 @@ from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, p
 from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.identities import produce_identity
@@ -64,6 +65,7 @@ class Model(Closing):
             by default as configured.
         lenient: Replace or omit parameters that the model does not support, and report them as
             losses, instead of raising an error; by default as configured.
+        cache: Let the vendor cache the tools and the conversation of every request.
         controls: Default parameters of every request, such as ``temperature=0.2``.
     """
 
@@ -76,6 +78,7 @@ class Model(Closing):
         strict: bool = False,
         window: WindowPolicy | None = None,
         lenient: bool | None = None,
+        cache: CacheHint | None = None,
         **controls: JsonValue,
     ) -> None:
         self.address = address
@@ -85,6 +88,7 @@ class Model(Closing):
         self.strict = strict
         self._window = window
         self._lenient = lenient
+        self.cache = cache
         self._template: tuple[object, Request] | None = None
         """Template of requests, with the values from which it was built."""
 
@@ -138,6 +142,7 @@ class Model(Closing):
             strict=self.strict,
             window=self.window,
             lenient=self.lenient,
+            cache=self.cache,
         )
 
     def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
@@ -200,8 +205,8 @@ class Model(Closing):
         application = self.application
         # Controls are compared as text: `True` equals `1`, and the caller may modify their values
         # in place.
-        own = (self.address, self.strict, self._window, self._lenient, repr(self.controls))
-        key = (application, own)
+        options = (self.strict, self._window, self._lenient, self.cache)
+        key = (application, self.address, options, repr(self.controls))
         if self._template is None or self._template[0] != key:
             request = Request(canisters=(UserCanister(PLACEHOLDER),), **self.compose_fields({}))
             self._template = (key, request)
@@ -399,8 +404,9 @@ class Model(Closing):
 def _describe(options: RequestOptions) -> tuple[InvocableDescription, ...]:
     """Return the descriptions of tools for the model."""
     invocables, tools = options.get("invocables", ()), options.get("tools", ())
-    if not tools and all(isinstance(each, InvocableDescription) for each in invocables):
-        return tuple(invocables)
+    described = [each for each in invocables if isinstance(each, InvocableDescription)]
+    if not tools and len(described) == len(invocables):
+        return tuple(described)
     from vibe_llms.invocables.ensembles import describe_tools
 
     return (*describe_tools(invocables), *describe_tools(tools))

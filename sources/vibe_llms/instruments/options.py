@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, TypedDict
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.inputs import produce_native
-from vibe_llms.messages.contents import Native
+from vibe_llms.messages.contents import CacheHint, Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import RequestFields, WindowPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from vibe_llms.instruments.parsers.dialogue import Listener
-    from vibe_llms.invocables.ensembles import Tool
+    from vibe_llms.invocables.ensembles import Tools
 
 
 class EngineOptions(TypedDict, total=False):
@@ -32,6 +30,8 @@ class EngineOptions(TypedDict, total=False):
         lenient: Omit a control that the model does not support, and report a loss.
         native: Parameters in the vendor's own format, as the vendor documents them. They override
             fields of the request, which is reported as a loss.
+        cache: Let the vendor cache the tools and the conversation, as it grows from request to
+            request.
     """
 
     controls: Mapping[str, JsonValue]
@@ -41,6 +41,7 @@ class EngineOptions(TypedDict, total=False):
     window: WindowPolicy
     lenient: bool
     native: JsonObject | Native
+    cache: CacheHint | None
 
 
 class RequestOptions(EngineOptions, total=False):
@@ -49,14 +50,15 @@ class RequestOptions(EngineOptions, total=False):
     Attributes:
         system: Instructions, inserted before the prompt.
         tools: Tools that the model may call: functions, invokers, descriptions and ensembles, or a
-            single tool. The answer contains its calls; an :class:`.Engine` executes them.
+            single tool. A :class:`.CacheHint` marks the function before it. The answer contains
+            the model's calls; an :class:`.Engine` executes them.
         invocables: Descriptions of further tools.
         continuation: Let the model continue its own last turn.
     """
 
     system: str
-    tools: Iterable[Tool] | Tool
-    invocables: Sequence[InvocableDescription]
+    tools: Tools
+    invocables: Sequence[InvocableDescription | CacheHint]
     continuation: bool
 
 
@@ -78,6 +80,7 @@ def compose_fields(
     strict: bool = False,
     window: WindowPolicy = "stop",
     lenient: bool = False,
+    cache: CacheHint | None = None,
 ) -> RequestFields:
     """Merge the fields of requests: the options override these defaults."""
     return {
@@ -89,6 +92,7 @@ def compose_fields(
         "window": options.get("window", window),
         "lenient": options.get("lenient", lenient),
         "native": produce_native(options.get("native")),
+        "cache": options.get("cache", cache),
     }
 
 

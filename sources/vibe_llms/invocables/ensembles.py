@@ -18,6 +18,7 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.invokers import Invoker, produce_invoker
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import InvocableDescription
 
 if TYPE_CHECKING:
@@ -126,11 +127,14 @@ class FunctionsEnsemble:
 Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | Callable[..., Any]
 """Forms of a tool: a function, an invoker, a description, or an ensemble of tools."""
 
+Tools: TypeAlias = Iterable[Tool | CacheHint] | Tool
+"""Tools, among which there may be marks for prompt caches."""
+
 
 _USUAL_TOOLS: Final = (Invoker, InvocableDescription, FunctionType, MethodType)
 
 
-def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, ...]:
+def describe_tools(tools: Tools) -> tuple[InvocableDescription, ...]:
     """Describe tools that need no connection, for a model whose calls are returned.
 
     Raises:
@@ -157,15 +161,33 @@ def is_ensemble(tool: Tool) -> bool:
     return not isinstance(tool, _USUAL_TOOLS) and isinstance(tool, Ensemble)
 
 
-def list_tools(tools: Iterable[Tool] | Tool) -> tuple[Tool, ...]:
-    """Return tools as a tuple; a single tool becomes a tuple of one."""
+def list_tools(tools: Tools) -> tuple[Tool, ...]:
+    """Return tools as a tuple; a single tool becomes a tuple of one.
+
+    A mark among them becomes a field of the tool before it.
+
+    Raises:
+        RequestError: A cache hint does not follow a function.
+    """
     if callable(tools) or isinstance(tools, (Ensemble, Invoker, InvocableDescription)):
         return (tools,)
-    return tuple(tools)
+    listed: list[Tool] = []
+    for tool in tools:
+        if not isinstance(tool, CacheHint):
+            listed.append(tool)
+        elif listed and isinstance(listed[-1], _USUAL_TOOLS):
+            listed[-1] = attrs.evolve(produce_invoker(listed[-1]), cache=tool)
+        else:
+            raise RequestError(
+                path="tools",
+                detail="This cache hint does not follow a function.",
+                remedy="Put it behind a function, or set cache=CacheHint() for the whole request.",
+            )
+    return tuple(listed)
 
 
 def gather_ensembles(
-    tools: Iterable[Tool] | Tool,
+    tools: Tools,
 ) -> tuple[Ensemble, ...]:
     """Turn tools of any form into ensembles.
 

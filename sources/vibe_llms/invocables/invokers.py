@@ -20,6 +20,7 @@ from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.gates import Gates
 from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome, produce_structure
 from vibe_llms.invocables.validation import Validator, produce_validator
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
 
@@ -95,6 +96,7 @@ class Invoker:
         deduplicator: Identifies earlier results that a result supersedes.
         is_final: True if a successful result ends the run as its answer.
         title: Display name.
+        cache: A mark for prompt caches behind this tool.
         output_schema: For programs, a JSON Schema of its results as plain data, which must be an
             object. A result that does not match it is an error.
         conclude: Turns the function's return value into an outcome.
@@ -120,6 +122,7 @@ class Invoker:
     deduplicator: Deduplicator | None = None
     is_final: bool = False
     title: str = ""
+    cache: CacheHint | None = None
     output_schema: JsonObject | None = attrs.field(default=None, converter=_ensure_output_schema)
     conclude: Callable[[Any], Outcome] = attrs.field(repr=False)
     source: object = attrs.field(default=None, repr=False)
@@ -163,9 +166,9 @@ class Invoker:
     def describe(self) -> InvocableDescription:
         """Return the description for a model."""
         if isinstance(self.source, InvocableDescription):
-            return attrs.evolve(self.source, name=self.name)
+            return attrs.evolve(self.source, name=self.name, cache=self.cache or self.source.cache)
         return InvocableDescription(
-            name=self.name, description=self.description, schema=self.schema
+            name=self.name, description=self.description, schema=self.schema, cache=self.cache
         )
 
     def check(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:

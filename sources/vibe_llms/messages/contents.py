@@ -1,4 +1,4 @@
-"""Contents of a message: text, media, reasoning, refusals, and a vendor's own blocks.
+"""Contents of a message: text, media, reasoning, refusals, a vendor's own blocks, cache hints.
 
 Every class is a frozen value and stores the name of its kind in ``type``. The shipped classes
 form the closed union :data:`AnyContent`, to be read with ``match``; code that only reads may
@@ -291,10 +291,62 @@ class NativeContent:
     text: str = ""
 
 
+_LIFETIME: Final = re.compile(r"([1-9][0-9]{0,6})(s|m|h)")
+_UNIT_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+
+
+def _ensure_lifetime(lifetime: str | None) -> str | None:
+    """Return a lifetime in its largest unit, so that equal lifetimes are equal texts."""
+    if lifetime is None:
+        return None
+    match = _LIFETIME.fullmatch(lifetime) if isinstance(lifetime, str) else None
+    if match is None:
+        raise RequestError(
+            path="lifetime",
+            detail=f"Invalid lifetime of a cache hint: {lifetime!r}.",
+            remedy="Use a number with a unit, such as '5m' or '1h'.",
+        )
+    seconds = int(match[1]) * _UNIT_SECONDS[match[2]]
+    unit, size = next(each for each in _UNIT_SECONDS.items() if seconds % each[1] == 0)
+    return f"{seconds // size}{unit}"
+
+
+@frozen(slots=False, field_transformer=conform_fields)
+class CacheHint:
+    """A mark for prompt caches: the request up to this mark will be sent again.
+
+    Put it behind a content, or into the list of tools. In a request's ``cache``, it covers the
+    whole conversation as it grows. Models do not see it.
+
+    Attributes:
+        lifetime: How long the vendor should keep the prefix after its last use, such as ``5m`` or
+            ``1h``; the vendor's default if ``None``.
+        key: A name that requests with the same prefix share. OpenAI sends requests with the same
+            key to the same machine.
+
+    Raises:
+        RequestError: The lifetime is not a number of seconds, minutes or hours.
+    """
+
+    type: Literal["cache"] = attrs.field(default="cache", init=False)
+    lifetime: str | None = attrs.field(default=None, converter=_ensure_lifetime)
+    key: str | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def seconds(self) -> int | None:
+        """The lifetime in seconds; ``None`` for the vendor's default."""
+        if self.lifetime is None:
+            return None
+        return int(self.lifetime[:-1]) * _UNIT_SECONDS[self.lifetime[-1]]
+
+
 MediaContent: TypeAlias = ImageContent | AudioContent | VideoContent | FileContent
-AnyContent: TypeAlias = (
+ModelContent: TypeAlias = (
     TextualContent | MediaContent | ReasoningContent | RefusalContent | NativeContent
 )
+"""Contents that can come from a model."""
+
+AnyContent: TypeAlias = ModelContent | CacheHint
 
 MEDIA_CLASSES = (ImageContent, AudioContent, VideoContent, FileContent)
 CONTENT_CLASSES: dict[str, type[AnyContent]] = {
@@ -306,6 +358,7 @@ CONTENT_CLASSES: dict[str, type[AnyContent]] = {
     "reasoning": ReasoningContent,
     "refusal": RefusalContent,
     "native": NativeContent,
+    "cache": CacheHint,
 }
 """Class of each kind of content."""
 

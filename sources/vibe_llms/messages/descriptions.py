@@ -7,7 +7,7 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.contents import Native
+from vibe_llms.messages.contents import CacheHint, Native
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.json_values import ensure_schema, write_plain
 
@@ -27,6 +27,7 @@ class InvocableDescription:
             is part of it. ``None`` for a custom tool, which takes free text.
         enforced: Whether the vendor enforces the schema, if it can.
         native: A vendor's own tool, verbatim.
+        cache: A mark for prompt caches behind this tool.
 
     Raises:
         RequestError: The name or the description is empty, or a field is invalid.
@@ -37,6 +38,7 @@ class InvocableDescription:
     schema: JsonObject | None = attrs.field(converter=ensure_schema, eq=write_plain)
     enforced: bool = False
     native: Native | None = None
+    cache: CacheHint | None = None
 
     def __attrs_post_init__(self) -> None:
         needed = ("name",) if self.native else ("name", "description")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import attrs
 
@@ -21,7 +21,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.contents import Native, RefusalContent
+from vibe_llms.messages.contents import CacheHint, Native, RefusalContent
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.endings import Shortfall, find_shortfall
 from vibe_llms.messages.field_types import conform_fields, ensure_members, evolve_unchecked
@@ -43,9 +43,16 @@ def _ensure_canisters(canisters: Iterable[AnyCanister]) -> tuple[AnyCanister, ..
 
 
 def _ensure_invocables(
-    invocables: Iterable[InvocableDescription],
+    invocables: Iterable[InvocableDescription | CacheHint],
 ) -> tuple[InvocableDescription, ...]:
-    return ensure_members(invocables, (InvocableDescription,), "invocables")
+    """Return descriptions as a tuple; a mark among them belongs to the description before it."""
+    described: list[Any] = []
+    for each in invocables:
+        if isinstance(each, CacheHint) and described:
+            described[-1] = attrs.evolve(described[-1], cache=each)
+        else:
+            described.append(each)
+    return ensure_members(described, (InvocableDescription,), "invocables")
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
@@ -70,6 +77,8 @@ class Request:
         native: Parameters of one protocol without a common name, as a JSON object; withheld from
             other protocols. Without a protocol, they are for every vendor.
         conversation_id: The conversation that it belongs to; not part of the digest.
+        cache: Let the vendor cache the tools and the conversation, as it grows from request to
+            request.
 
     Raises:
         RequestError: There is nothing to answer, invocables and choice contradict each other, or
@@ -92,6 +101,7 @@ class Request:
     window: WindowPolicy = "stop"
     native: Native | None = None
     conversation_id: str = ""
+    cache: CacheHint | None = None
 
     __hash__ = None  # type: ignore[assignment]  # controls are a dictionary; digest() is the key
 
@@ -141,6 +151,7 @@ class RequestFields(TypedDict, total=False):
     lenient: bool
     window: WindowPolicy
     native: Native | None
+    cache: CacheHint | None
 
 
 def replace_canisters(request: Request, canisters: Iterable[AnyCanister]) -> Request:

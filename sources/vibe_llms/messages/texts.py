@@ -7,7 +7,7 @@ from typing import Final
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import is_encodable
-from vibe_llms.messages.contents import AnyContent, NativeContent, TextualContent
+from vibe_llms.messages.contents import AnyContent, CacheHint, NativeContent, TextualContent
 
 BOUNDARY: Final = "\n\n"
 """Separator of texts that are joined."""
@@ -49,4 +49,4 @@ def join_answer(contents: Iterable[AnyContent]) -> str:
 
 def separates_texts(content: AnyContent) -> bool:
     """Return whether a content separates the texts before and after it."""
-    return not isinstance(content, (TextualContent, NativeContent))
+    return not isinstance(content, (TextualContent, NativeContent, CacheHint))

@@ -16,6 +16,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
+    CacheHint,
     MediaContent,
     RefusalContent,
     TextualContent,
@@ -130,6 +131,8 @@ def is_input_blank(canisters: Sequence[AnyCanister]) -> bool:
 
 def _has_content(canister: AnyCanister) -> bool:
     for content in canister.content:
+        if isinstance(content, CacheHint):
+            continue
         if not isinstance(content, (TextualContent, RefusalContent)) or content.text.strip():
             return True
     return False

@@ -9,6 +9,7 @@ from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
+    CacheHint,
     FileContent,
     ImageContent,
     MediaContent,
@@ -129,6 +130,8 @@ def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> T
             return estimate_image(content, rule)
         case NativeContent():
             return count_text(content.native.data, attributes).widen(0.5)
+        case CacheHint():
+            return TokenCount(tokens=0)
         case _:
             return _estimate_media(content, attributes)
     assert_never(content)

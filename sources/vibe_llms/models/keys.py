@@ -125,6 +125,7 @@ KEYS: Final = (
     _capability("supports_late_supervisor", "Follows such instructions within a conversation."),
     _capability("supports_streaming", "Streams its answers."),
     _capability("supports_continuation", "Continues an answer that the caller began (prefill)."),
+    _capability("supports_cache_breakpoints", "Accepts OpenAI's marks for prompt caches."),
     _capability("supports_temperature_with_top_p", "Accepts both controls at once."),
     _capability("supports_tools", "Another spelling.", alias_of="supports_invocations"),
     _attribute("title", "Display name."),

@@ -135,6 +135,7 @@ def read_texts(request: Request) -> list[str] | None:
         or request.continuation
         or request.schema is not None
         or request.native is not None
+        or request.cache is not None
         or tuple(map(type, canisters)) not in _SHAPES
     ):
         return None

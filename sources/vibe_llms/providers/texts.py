@@ -11,6 +11,7 @@ import abc
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
+from vibe_llms.dialects.cache_hints import omit_request_hints
 from vibe_llms.dialects.history import HistoryEntry, HistoryRules, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import EstimatingTokenizer
@@ -23,7 +24,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import CapabilityError, ConverseError, Stage, UnknownNameError
 from vibe_llms.messages.canisters import InvocationCanister, StopReason
-from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
+from vibe_llms.messages.contents import CacheHint, NativeContent, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.texts import BOUNDARY
 from vibe_llms.models.controls import check_controls
@@ -133,6 +134,7 @@ class TextModel(ModelBase[Sequence[Utterance]]):
         check_controls(request.controls, self.descriptor.attributes.controls)
         ledger = Ledger(protocol=_PROTOCOL, provider=self.descriptor.provider)
         ledger.omit_native(request.native, "request")
+        omit_request_hints(request, ledger)
         for name in ("invocables", "schema", "continuation"):
             if getattr(request, name):
                 ledger.drop(name, "this model supports only text")
@@ -168,6 +170,8 @@ def _read_texts(entry: HistoryEntry, ledger: Ledger) -> Iterator[str]:
     for index, content in enumerate(entry.canister.content):
         place = f"{entry.path}.content[{index}]"
         match content:
+            case CacheHint():
+                ledger.omit_hint(place)
             case ReasoningContent() | NativeContent():
                 ledger.withhold(place, "only the model that produced it can read it")
             case TextualContent(text=text):

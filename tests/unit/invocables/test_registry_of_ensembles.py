@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
 from vibe_llms.invocables import Ensemble, FunctionsEnsemble, InvocationContext, Registry, perform
-from vibe_llms.invocables.ensembles import gather_ensembles
+from vibe_llms.invocables.ensembles import describe_tools, gather_ensembles, list_tools
 from vibe_llms.invocables.invoker_names import NAME_LENGTH, InvokerOrigin, assign_names
 from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import CHOICES
 
 
@@ -281,3 +282,27 @@ def test_names_are_unique_lasting_and_acceptable_whatever_collides(
         assert name.isascii()
         assert name.replace("_", "a").replace("-", "a").isalnum()
     assert all(repr(explanation) for explanation in explanations)
+
+
+async def test_a_mark_follows_a_function() -> None:
+    """It is on the description that models get, of a plain function as of an engine's registry."""
+
+    def first() -> str:
+        """Return one."""
+        return "1"
+
+    def second() -> str:
+        """Return two."""
+        return "2"
+
+    tools = [first, second, CacheHint("1h")]
+    assert [each.cache for each in describe_tools(tools)] == [None, CacheHint("1h")]
+    async with Registry(gather_ensembles(tools)) as registry:
+        assert [each.cache for each in registry.describe()] == [None, CacheHint("1h")]
+
+
+def test_a_mark_without_a_function_is_refused() -> None:
+    ensemble = FunctionsEnsemble("e")
+    for tools in ([CacheHint()], [ensemble, CacheHint()]):
+        with pytest.raises(RequestError, match="does not follow a function"):
+            list_tools(tools)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import attrs
 import pytest
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canister_lines import decode_canister
 from vibe_llms.messages.contents import (
     CONTENT_CLASSES,
     MEDIA_CLASSES,
+    CacheHint,
     Citation,
     Content,
     FileContent,
@@ -22,6 +25,8 @@ from vibe_llms.messages.contents import (
     VideoContent,
     ensure_contents,
 )
+from vibe_llms.messages.views import is_input_blank
+from vibe_llms.models.counting import estimate_contents
 
 
 def test_each_word_names_the_class_that_carries_it() -> None:
@@ -154,3 +159,25 @@ def test_a_line_without_a_type_is_read() -> None:
     )
 
     assert decode_canister(line).content[1] == ImageContent(content_id=digest)
+
+
+def test_equal_lifetimes_are_equal_texts() -> None:
+    """So that equal hints are written with equal bytes."""
+    assert CacheHint("60m") == CacheHint("1h") == CacheHint("3600s")
+    assert (CacheHint("90m").lifetime, CacheHint("90m").seconds) == ("90m", 5400)
+    assert CacheHint().seconds is None
+
+
+@pytest.mark.parametrize("lifetime", ["", "5", "m", "0m", "-5m", "1d", "1h30m", 5])
+def test_an_invalid_lifetime_is_rejected(lifetime: Any) -> None:
+    with pytest.raises(RequestError, match="lifetime"):
+        CacheHint(lifetime)
+
+
+def test_a_hint_is_no_text() -> None:
+    """Models and people do not see it, and it does not separate the texts around it."""
+    hint = CacheHint()
+    assert UserCanister(["a", hint]).text == "a"
+    assert AssistantCanister(["a", hint, "b"]).text == "ab"
+    assert is_input_blank([UserCanister([" ", hint])])
+    assert estimate_contents([hint]).tokens == 0

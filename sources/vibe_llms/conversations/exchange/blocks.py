@@ -15,6 +15,7 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     Citation,
     MediaContent,
     NativeContent,
@@ -57,6 +58,8 @@ def _compose_content(role: str, content: AnyContent, content_store: ContentStore
             yield f'<p class="plain refusal" dir="auto">{escape(text)}</p>'
         case NativeContent(kind=kind, text=text):
             yield f'<p class="plain" dir="auto">{escape(text or f"({kind})")}</p>'
+        case CacheHint():
+            pass
         case _:
             yield _compose_media(content, read_media(content, content_store))
 

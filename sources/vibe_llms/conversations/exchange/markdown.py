@@ -31,6 +31,7 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     Citation,
     MediaContent,
     NativeContent,
@@ -102,6 +103,8 @@ def _compose_content(role: str, content: AnyContent, content_store: ContentStore
             yield _quote(text)
         case NativeContent(kind=kind, text=text):
             yield _quote(text) if text else f"*({_escape(kind)}, kept as the vendor sent it)*"
+        case CacheHint():
+            pass
         case _:
             yield from _compose_media(content, content_store)
 

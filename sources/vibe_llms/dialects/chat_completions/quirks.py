@@ -69,6 +69,8 @@ class Quirks:
         required_word: The value that requires a tool call: ``required`` or ``any``.
         refused_fields: Fields of a request in OpenAI's older form that the model rejects.
         maximum_stops: How many stop sequences are accepted; ``None`` for any number.
+        cache_marks: The vendor's cache hints: ``openai`` (a key, lifetimes and breakpoints),
+            ``cache_control`` (Anthropic's marks, as at OpenRouter), or none.
         siblings: Other interfaces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
     """
@@ -103,6 +105,7 @@ class Quirks:
     required_word: str = "required"
     refused_fields: Annotated[tuple[str, ...], FILLED] = attrs.field(default=(), converter=_freeze)
     maximum_stops: int | None = 4
+    cache_marks: Literal["", "openai", "cache_control"] = "openai"
     siblings: tuple[tuple[str, str], ...] = ()
 
     @cached_property
@@ -112,7 +115,9 @@ class Quirks:
         A request without any of them can be passed through. ``None`` if the vendor differs from
         OpenAI in more than ids and refused fields, so that every request must be checked.
         """
-        without_these = attrs.evolve(self, id_pattern=".+", siblings=(), refused_fields=())
+        without_these = attrs.evolve(
+            self, id_pattern=".+", cache_marks="openai", siblings=(), refused_fields=()
+        )
         if without_these != Quirks():
             return None
         refused = (b'"%b"' % field.encode() for field in self.refused_fields)

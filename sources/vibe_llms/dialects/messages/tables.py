@@ -37,8 +37,3 @@ DECODED_FIELDS: Final = frozenset(
     {"content", "id", "model", "role", "stop_reason", "type", "usage"}
 )
 """Fields of an answer that are decoded; all others are kept."""
-
-SHARED: Final = ("cache_control",)
-"""Fields of this vendor that clients of Chat Completions may also send, as at OpenRouter and
-LiteLLM: https://openrouter.ai/docs/features/prompt-caching (read 2026-11-26).
-"""

@@ -22,6 +22,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     FileContent,
     ImageContent,
     NativeContent,
@@ -199,7 +200,7 @@ def _nativize_content(content: AnyContent) -> Iterator[Any]:
             # A file or a video, or an image or audio whose bytes are stored elsewhere.
             note = f"[{content.mime_type or 'a medium'} left out: MCP cannot send it in an answer]"
             yield mcp_types.TextContent(text=note)
-        case ReasoningContent() | NativeContent():
+        case ReasoningContent() | NativeContent() | CacheHint():
             pass  # only the vendor that wrote the data can read them
         case _:
             assert_never(content)

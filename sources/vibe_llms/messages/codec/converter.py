@@ -16,7 +16,7 @@ from cattrs.gen import make_dict_unstructure_fn, override
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canonical import canonicalize
 from vibe_llms.messages.codec.decoding import read_tree
-from vibe_llms.messages.codec.mirrors import ORDERED_FIELDS
+from vibe_llms.messages.codec.mirrors import OMITTED_FIELDS, ORDERED_FIELDS
 from vibe_llms.messages.contents import AnyContent
 
 
@@ -44,6 +44,8 @@ def _produce_hook(cls: type, converter: cattrs.Converter) -> Callable[[Any], dic
     ordered_fields = ORDERED_FIELDS & {field.name for field in attrs.fields(cls)}
     keep_order = override(unstruct_hook=functools.partial(canonicalize, keeps_order=True))
     overrides: dict[str, Any] = dict.fromkeys(ordered_fields, keep_order)
+    omitted_fields = OMITTED_FIELDS & {field.name for field in attrs.fields(cls)}
+    overrides |= dict.fromkeys(omitted_fields, override(omit_if_default=True))
     # The type names that tell the classes apart are fields without a constructor argument.
     return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **overrides)
 

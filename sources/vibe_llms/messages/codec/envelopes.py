@@ -8,6 +8,7 @@ import attrs
 
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.decoding import read_json
+from vibe_llms.messages.codec.mirrors import OMITTED_FIELDS
 from vibe_llms.messages.requests import Request, Response
 
 
@@ -67,4 +68,5 @@ def _unfold(value: Any, path: str) -> Any:
     return {
         field.name: _unfold(getattr(value, field.name), f"{path}.{field.name}")
         for field in attrs.fields(type(value))
+        if field.name not in OMITTED_FIELDS or getattr(value, field.name) is not None
     }

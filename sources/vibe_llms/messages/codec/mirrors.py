@@ -48,6 +48,9 @@ REQUIRED_FIELDS = frozenset({"timestamp"})
 IDENTIFIED_CLASSES = frozenset(CANISTER_CLASSES.values())
 """Classes whose missing ``id`` is derived from their data."""
 
+OMITTED_FIELDS = frozenset({"cache"})
+"""Fields that are written only if they have a value; earlier versions did not have them."""
+
 ORDERED_FIELDS = frozenset({"schema"})
 """Fields of plain data in which the order of keys has a meaning."""
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from vibe_llms.dialects.cache_hints import omit_request_hints
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.events.stream import StreamEvent
@@ -354,6 +355,7 @@ class LocalModel(ModelBase[JsonObject]):
         if "messages" in parts.invocations:
             native["messages"] = _prepend(parts.invocations["messages"], parts.messages["messages"])
         ledger = Ledger(protocol=self.protocol)
+        omit_request_hints(request, ledger)
         ledger.omit_native(request.native, "request")  # llama.cpp would ignore it silently
         return Translation(native, (*lowered.losses, *parts.losses, *ledger.losses))
 

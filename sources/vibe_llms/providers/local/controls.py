@@ -18,6 +18,7 @@ QUIRKS = Quirks(
     takes_parts=False,
     takes_refusals=False,
     maximum_stops=None,
+    cache_marks="",
 )
 """Quirks of llama.cpp with templates that only support plain text."""
 

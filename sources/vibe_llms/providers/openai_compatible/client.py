@@ -38,7 +38,7 @@ def _check_kind(name: str) -> str:
     return name
 
 
-_DEFAULT_QUIRKS: Final = Quirks(fields={"max_tokens": "max_tokens"})
+_DEFAULT_QUIRKS: Final = Quirks(fields={"max_tokens": "max_tokens"}, cache_marks="cache_control")
 """Assumed quirks of a service of no known kind."""
 
 

@@ -69,6 +69,10 @@ class QuirksKind(Kind):
 QUIRKS: Final = QuirksKind("a table of quirks", TABLE.is_valid)
 
 
+_QUIRKS: Final = Quirks(cache_marks="")
+"""Quirks of a service whose row says nothing else."""
+
+
 def add_quirks(base: Quirks, values: Mapping[str, Any]) -> Quirks:
     """Return quirks with some values changed; ``fields`` are merged with the existing ones."""
     fields = {**base.fields, **values.get("fields", {})}
@@ -90,7 +94,7 @@ def read_services(path: Path | None = None) -> Mapping[str, CompatibleService]:
         row = dict(reader.survey((name,), document.tree[name]))
         quirks = QUIRKS.read(row.pop("quirks", {}), (name, "quirks"), reader)
         services[name] = reader.read(
-            CompatibleService, row, (name,), name=name, quirks=add_quirks(Quirks(), quirks)
+            CompatibleService, row, (name,), name=name, quirks=add_quirks(_QUIRKS, quirks)
         )
     reader.finish()
     return {name: service for name, service in services.items() if service is not None}

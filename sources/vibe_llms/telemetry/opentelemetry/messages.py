@@ -20,6 +20,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     AnyContent,
+    CacheHint,
     NativeContent,
     ReasoningContent,
 )
@@ -122,5 +123,7 @@ def _describe_content(content: AnyContent) -> Part:
         return {"type": "media", **fields, "name": content.name}
     if isinstance(content, NativeContent):
         return {"type": "native", "kind": content.kind, "content": content.text}
+    if isinstance(content, CacheHint):
+        return {"type": "cache", "lifetime": content.lifetime}
     kind = "text" if content.type == "text" else content.type
     return {"type": kind, "content": content.text}

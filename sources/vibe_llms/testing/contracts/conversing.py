@@ -19,7 +19,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.messages.canisters import AnyCanister, StopReason, UserCanister
-from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
+from vibe_llms.messages.contents import CacheHint, NativeContent, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.synchrony import SyncStream
 from vibe_llms.testing.contracts.promises import (
@@ -309,7 +309,7 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
             fields["invocation_id"] = numbers.setdefault(fields["invocation_id"], len(numbers))
         fields["content"] = [
             content.type  # a signature is new each time
-            if isinstance(content, (NativeContent, ReasoningContent))
+            if isinstance(content, (NativeContent, ReasoningContent, CacheHint))
             else attrs.evolve(content, native=None)
             for content in canister.content
             # Some vendors send a signature in a stream with an empty text.

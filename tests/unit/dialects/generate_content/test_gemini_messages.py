@@ -44,6 +44,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     Citation,
     FileContent,
     ImageContent,
@@ -167,6 +168,7 @@ def bare(canister: AnyCanister) -> AnyCanister:
         if isinstance(each, NativeContent)
         else attrs.evolve(each, native=None)
         for each in canister.content
+        if not isinstance(each, CacheHint)
     ]
     return attrs.evolve(canister, content=contents, native=None)
 
@@ -356,7 +358,7 @@ def test_native_data_of_another_vendor_are_withheld_and_kept() -> None:
     assert list_losses(losses) == [
         ("withheld", "canisters[1].content[0]"),
         ("withheld", "canisters[1].content[1].citations[0]"),
-        ("withheld", "canisters[1].content[1].native"),
+        ("coerced", "canisters[1].content[1].native"),
         ("withheld", "canisters[1].content[2]"),
         ("coerced", "canisters[1].content[3]"),
         ("withheld", "canisters[1].content[4]"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fidelity.meanings import distil
@@ -20,6 +21,7 @@ from vibe_llms.dialects.messages import (
     normalize_messages,
     normalize_request,
 )
+from vibe_llms.dialects.messages.calling.caching import MAX_MARKS
 from vibe_llms.dialects.messages.calling.messages import nativize_canisters
 from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.exceptions import CapabilityError, RequestError
@@ -38,6 +40,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AudioContent,
+    CacheHint,
     Citation,
     FileContent,
     ImageContent,
@@ -309,8 +312,9 @@ def test_documents_of_every_source_round_trip() -> None:
         }
         messages = [{"role": "user", "content": [block]}]
         (canister,) = normalize_messages({"messages": messages}).value
-        (content,) = canister.content
+        content, hint = canister.content
         assert isinstance(content, FileContent)
+        assert hint == CacheHint("1h")
         assert (content.title, content.context) == ("T", "C")
         assert write(canister) == (messages, [])
 
@@ -468,6 +472,7 @@ def test_any_request_round_trips(exchanges: list[Any]) -> None:
             messages.append({"role": "user", "content": [*results, *added]})
     messages.append({"role": "user", "content": [text("?")]})
     request = {"model": "model", "max_tokens": 9, "messages": messages}
+    assume(json.dumps(messages).count("cache_control") <= MAX_MARKS)
     translation = nativize_request(normalize_request(request).value, KNOWN, Quirks())
     assert translation.losses == ()
     assert mean(translation.value) == mean(request)

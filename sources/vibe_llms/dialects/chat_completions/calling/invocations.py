@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.chat_completions.calling.caching import mark_tool
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import LENIENT, merge, read_native
 from vibe_llms.dialects.free_text import split_format, write_chat_format
@@ -103,7 +104,9 @@ def _compose(offer: Offer) -> dict[str, Any]:
     return native
 
 
-nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
+nativize_invocables = InvocablesWriter(
+    PROTOCOL, _write_tool, _compose, mark_tool=mark_tool
+).nativize
 
 
 def nativize_schema(

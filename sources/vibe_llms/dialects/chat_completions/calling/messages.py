@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from vibe_llms.dialects.cache_hints import lower_hints
+from vibe_llms.dialects.chat_completions.calling.caching import choose_marks
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.calling.turns import (
     TurnWriter,
@@ -68,6 +70,7 @@ def nativize_canisters(
         RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
+    canisters = lower_hints(canisters, ledger, *choose_marks(attributes, quirks, ledger))
     writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
     writer.write(repair_history(canisters, quirks.history, ledger))
     return Translation(

@@ -23,6 +23,7 @@ from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     FileContent,
     ImageContent,
     MediaContent,
@@ -114,6 +115,8 @@ class PartsWriter:
                 self.ledger.withhold(path, f"{content.kind} belongs to another vendor")
             case ReasoningContent() | RefusalContent():
                 self.ledger.drop(path, f"a user message cannot contain {content.type} content")
+            case CacheHint():
+                self.ledger.omit_hint(path)
             case _:
                 assert_never(content)
         return None

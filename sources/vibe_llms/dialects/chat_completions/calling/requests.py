@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.chat_completions.calling.caching import complete_cache
 from vibe_llms.dialects.chat_completions.calling.invocations import (
     nativize_schema,
 )
@@ -42,7 +43,9 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
             request.schema,
             has_one_system_message=not accepts_late_instructions(draft.attributes),
         )
-    return _complete(body, extras, quirks, streaming=draft.streaming)
+    body = _complete(body, extras, quirks, streaming=draft.streaming)
+    complete_cache(body, draft)
+    return body
 
 
 def _complete(
@@ -115,6 +118,8 @@ def _describe_schema(
     body["messages"] = [instructions, *messages]
 
 
-_WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body, shared=SHARED)
+_WRITER: Final = RequestWriter(
+    protocol=PROTOCOL, compose_body=_compose_body, shared=SHARED, takes_cache=True
+)
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.cache_hints import take_cache_control
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.extras import AS_IT_IS, LENIENT, collect_extras, make_native
@@ -63,7 +64,9 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
 
 
 def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> InvocableDescription:
-    extras, function = collect_extras(tool, ("type", "function")), tool["function"]
+    tool, hint = take_cache_control(tool)
+    function, inner_hint = take_cache_control(tool["function"])
+    extras = collect_extras(tool, ("type", "function"))
     strict = function.get("strict")
     enforced, known = strict is True, ("name", "description", "parameters")
     inner = collect_extras(function, (*known, "strict") if isinstance(strict, bool) else known)
@@ -74,7 +77,9 @@ def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> Inv
     schema = function.get("parameters")
     if enforced and not is_closed(schema):
         extras[AS_IT_IS] = True
-    return describe_function(PROTOCOL, function, schema, extras, enforced=enforced)
+    return describe_function(
+        PROTOCOL, function, schema, extras, enforced=enforced, cache=hint or inner_hint
+    )
 
 
 def _normalize_choice(native: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from vibe_llms.dialects.cache_hints import CACHE_CONTROL, take_cache_control
 from vibe_llms.dialects.chat_completions.calling.calls import find_kind, is_known
 from vibe_llms.dialects.chat_completions.calling.citations import read_citation
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
@@ -14,6 +15,7 @@ from vibe_llms.dialects.chat_completions.serving.message_parts import read_part,
 from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS, REASONING_FIELDS
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, collect_extras, keep_native, make_native, write_json
+from vibe_llms.dialects.openai_caching import take_mark
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.reading import TEXT_ROLES, ConversationReader, read_each
 from vibe_llms.foundation.attrs_classes import define
@@ -23,6 +25,7 @@ from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     AnyContent,
     AudioContent,
+    CacheHint,
     RefusalContent,
     TextualContent,
 )
@@ -147,6 +150,11 @@ class _MessagesReader(ConversationReader):
     def _read_turn(self, message: Mapping[str, Any]) -> None:
         turn_id = self.draw_id()
         contents, extras = _read_model_message(message)
+        hint: CacheHint | None = None
+        if CACHE_CONTROL in extras:
+            extras, hint = take_cache_control(extras)
+            if contents and hint is not None:
+                contents, hint = (*contents, hint), None
         calls = message.get("tool_calls") or ()
         for call in calls:
             if call.get("function").__class__ is not dict and not is_known(call):
@@ -162,12 +170,22 @@ class _MessagesReader(ConversationReader):
             extras = {}
         # Without contents, no other canister could keep the message's native data.
         for call in calls:
-            self._read_call(call, turn_id, extras)
-            extras = {}
+            self._read_call(call, turn_id, extras, hint)
+            extras, hint = {}, None
         if has_legacy:
             self._read_legacy_call(message["function_call"], turn_id, extras)
 
-    def _read_call(self, call: Mapping[str, Any], turn_id: str, message: JsonObject) -> None:
+    def _read_call(
+        self,
+        call: Mapping[str, Any],
+        turn_id: str,
+        message: JsonObject,
+        message_hint: CacheHint | None,
+    ) -> None:
+        hint = message_hint
+        if CACHE_CONTROL in call:
+            call, own_hint = take_cache_control(call)
+            hint = own_hint or message_hint
         function, identity = call.get("function"), call.get("id")
         native = None
         arguments_format: Literal["json", "text"] = "json"
@@ -190,7 +208,7 @@ class _MessagesReader(ConversationReader):
             identity = self._generate_id("tool_calls")
             self._unanswered.append(identity)
         self.names[identity] = name
-        self.add_call(identity, name, arguments, turn_id, native, arguments_format)
+        self.add_call(identity, name, arguments, turn_id, native, arguments_format, hint)
 
     def _read_legacy_call(
         self, function: Mapping[str, Any], turn_id: str, message: JsonObject
@@ -242,6 +260,9 @@ def _read_text_message(
     contents = read_content(content)
     if len(contents) > 1 and message["role"] != "user":  # a user's contents are always parts
         extras["$parts"] = True
+    if CACHE_CONTROL in extras:
+        extras, hint = take_cache_control(extras)
+        contents = contents if hint is None else (*contents, hint)
     return contents, extras
 
 
@@ -251,8 +272,16 @@ def read_content(content: str | Sequence[Any] | None) -> Sequence[AnyContent]:
         return (make_text(content),) if content else ()
     if content is None:
         return ()
-    texts = ({"type": "text", "text": part} if isinstance(part, str) else part for part in content)
-    return [read_part(part) for part in texts]
+    contents: list[AnyContent] = []
+    for part in content:
+        if isinstance(part, str):
+            contents.append(make_text(part))
+            continue
+        part, hint = take_mark(part)
+        contents.append(read_part(part))
+        if hint is not None:
+            contents.append(hint)
+    return contents
 
 
 def _read_model_message(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent], dict[str, Any]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
+
+from vibe_llms.dialects.cache_hints import take_cache_control
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.invocations import (
     is_choice_unchanged,
@@ -15,6 +18,7 @@ from vibe_llms.dialects.chat_completions.serving.invocations import (
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
 from vibe_llms.dialects.chat_completions.tables import SPELLINGS
 from vibe_llms.dialects.extras import REPORTED_AS, collect_extras, keep_native, without
+from vibe_llms.dialects.openai_caching import read_openai_hint
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.serving import compose_request, is_valid_control, refuse_invalid
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
@@ -75,8 +79,14 @@ def normalize_request(
     }
     if explicit_defaults:
         extras["$said"] = explicit_defaults
+    hint, _ = read_openai_hint(extras)
+    extras, mark = take_cache_control(extras)
+    if mark is not None:
+        hint = mark if hint is None else attrs.evolve(hint, lifetime=mark.lifetime)
     model, native_data = str(native.get("model") or ""), keep_native(PROTOCOL, extras)
-    return compose_request(messages, controls.value, tools, schema, native=native_data, model=model)
+    return compose_request(
+        messages, controls.value, tools, schema, native=native_data, model=model, cache=hint
+    )
 
 
 def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.messages.canisters import AssistantCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import (
     AnyContent,
+    CacheHint,
     ReasoningContent,
     RefusalContent,
     TextualContent,
@@ -39,6 +40,8 @@ def list_events(answer: AnswerBody) -> Iterator[StreamEvent]:
             case AssistantCanister():
                 last = len(canister.content) - 1
                 for place, content in enumerate(canister.content):
+                    if isinstance(content, CacheHint):  # models do not produce any
+                        continue
                     yield ContentStartedEvent(index=index, kind=content.type, group=group)
                     yield from _list_pieces(index, content)
                     native = canister.native if place == last else None

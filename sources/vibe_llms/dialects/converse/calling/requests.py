@@ -63,6 +63,8 @@ def nativize_request(
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     plain = produce_converter().unstructure
     other_fields = {field: plain(getattr(request, field)) for field in _REST}
+    if request.cache is not None:
+        other_fields["cache"] = plain(request.cache)
     body: JsonObject = {
         "version": VERSION,
         "stream": streaming,

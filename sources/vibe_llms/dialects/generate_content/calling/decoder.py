@@ -49,7 +49,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import InvocationCanister, Owner, StopReason
-from vibe_llms.messages.contents import AnyContent, Native
+from vibe_llms.messages.contents import ModelContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
 
 _NO_USAGE: Final = msgspec.Raw()
@@ -258,7 +258,7 @@ class Decoder(ResponseDecoder):
         self._count += 1
         return self._count - 1
 
-    def _add_content(self, content: AnyContent, part: Mapping[str, Any]) -> None:
+    def _add_content(self, content: ModelContent, part: Mapping[str, Any]) -> None:
         """Add a complete content."""
         index = self._take_index()
         is_streamable = content.type in ("text", "reasoning")

@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.dialects.cache_hints import omit_hints
 from vibe_llms.dialects.extras import NAMELESS, merge, without
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.generate_content.calling.parts import (
@@ -65,6 +66,7 @@ def nativize_canisters(
         RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    canisters = omit_hints(canisters, ledger)
     writer = ContentsWriter(
         parts=PartsWriter(attributes=attributes, quirks=quirks, ledger=ledger),
         takes_media=find_generation(attributes) >= 3,

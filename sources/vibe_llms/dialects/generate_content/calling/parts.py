@@ -28,7 +28,9 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AnyContent,
+    CacheHint,
     MediaContent,
+    ModelContent,
     NativeContent,
     ReasoningContent,
     RefusalContent,
@@ -68,12 +70,12 @@ def open_part(original: Mapping[str, Any]) -> dict[str, Any]:
     return without(part, *(name for name in data if name not in filled))
 
 
-def read_content(part: Mapping[str, Any]) -> AnyContent:
+def read_content(part: Mapping[str, Any]) -> ModelContent:
     """Return the content of any part that is neither a call nor a result."""
     return read_opened_part(open_part(part))
 
 
-def read_opened_part(part: dict[str, Any]) -> AnyContent:
+def read_opened_part(part: dict[str, Any]) -> ModelContent:
     """Return the content of a part that :func:`open_part` returned."""
     data = "text" if "text" in part else next((name for name in _DATA_FIELDS if name in part), None)
     if part.get("thought") and data in ("text", None):  # a thought may have only a signature
@@ -172,6 +174,9 @@ class PartsWriter:
                 return self.write_thought(content, path, canister)
             case NativeContent():
                 return self.write_native(content, path, canister)
+            case CacheHint():
+                self.ledger.omit_hint(path)
+                return None
             case _:
                 return self.write_media(content, path, canister)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
+from vibe_llms.dialects.cache_hints import UNMARKABLE, add_cache_control
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, ensure_capability
 from vibe_llms.dialects.messages.calling.content_blocks import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
-from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     FileContent,
     ImageContent,
     NativeContent,
@@ -27,6 +28,11 @@ from vibe_llms.messages.contents import (
 from vibe_llms.models.attributes import ModelAttributes
 
 Block = dict[str, Any]
+
+_UNMARKABLE_BLOCKS: Final = ("thinking", "redacted_thinking")
+"""Blocks that cannot have a cache mark:
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching.
+"""
 
 
 @define(kw_only=True)
@@ -52,12 +58,23 @@ class BlocksWriter:
             CapabilityError: The model is known not to support a content.
             RequestError: The bytes of a medium are missing.
         """
-        blocks = []
+        blocks: list[Block] = []
         for index, content in enumerate(contents):
-            block = self.write_content(content, f"{path}.content[{index}]", canister)
+            place = f"{path}.content[{index}]"
+            if type(content) is CacheHint:
+                self.mark_last(blocks, content, place)
+                continue
+            block = self.write_content(content, place, canister)
             if block is not None:
                 blocks.append(block)
         return blocks
+
+    def mark_last(self, blocks: list[Block], hint: CacheHint, path: str) -> None:
+        """Add the mark of a cache hint to the last block."""
+        if not blocks or blocks[-1].get("type") in _UNMARKABLE_BLOCKS:
+            self.ledger.omit_hint(path, UNMARKABLE)
+        else:
+            blocks[-1] = add_cache_control(blocks[-1], hint, path, self.ledger)
 
     def write_content(
         self, content: AnyContent, path: str, canister: AnyCanister | None
@@ -71,9 +88,12 @@ class BlocksWriter:
         self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
     ) -> list[Block]:
         """Return the blocks of instructions, which have no media."""
-        blocks = []
+        blocks: list[Block] = []
         for index, content in enumerate(contents):
             content_path = f"{path}.content[{index}]"
+            if type(content) is CacheHint:
+                self.mark_last(blocks, content, content_path)
+                continue
             if self._ensure_instruction(content, content_path):
                 block = self._write_other_content(content, content_path, canister)
                 if block:
@@ -113,6 +133,9 @@ class BlocksWriter:
                 return None
             case RefusalContent():
                 return self._write_refusal(content, path, canister)
+            case CacheHint():
+                self.ledger.omit_hint(path, UNMARKABLE)
+                return None
             case _:
                 assert_never(content)
 
@@ -152,9 +175,7 @@ class BlocksWriter:
         block: Block = {"type": "text", "text": content.text}
         if citations := nativize_citations(content.citations, path, canister, self.ledger):
             block["citations"] = citations
-        return merge(
-            block, self.ledger.read_sendable(content.native, path, canister, shared=SHARED)
-        )
+        return merge(block, self.ledger.read_sendable(content.native, path, canister))
 
     def _write_refusal(
         self, content: RefusalContent, path: str, canister: AnyCanister | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from vibe_llms.dialects.cache_hints import add_cache_control
 from vibe_llms.dialects.extras import AS_IT_IS, merge
 from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
@@ -19,9 +20,10 @@ from vibe_llms.dialects.messages.calling.schemas import (
     make_enforceable,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.messages.tables import CHOICE_WORDS, SHARED
+from vibe_llms.dialects.messages.tables import CHOICE_WORDS
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.models.schema_features import MAPS, RECURSION, survey_features
 
@@ -37,7 +39,7 @@ def _write_tool(
             f"{invocable.name} takes free text, and the vendor accepts only tools with a schema",
         )
         return None
-    extras = ledger.read_sendable(invocable.native, path, shared=SHARED)
+    extras = ledger.read_sendable(invocable.native, path)
     schema = write_parameters(invocable, extras) or NO_ARGUMENTS
     tool = {"name": invocable.name, "input_schema": schema, **describe(invocable)}
     if invocable.enforced and (extras.get(AS_IT_IS) or can_be_enforced(schema)):
@@ -45,6 +47,12 @@ def _write_tool(
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", f"the vendor enforces only closed schemas{_NO_BOUNDS}")
     return merge(tool, extras)
+
+
+def _mark_tool(
+    tool: dict[str, Any], hint: CacheHint, path: str, quirks: Quirks, ledger: Ledger
+) -> dict[str, Any]:
+    return add_cache_control(tool, hint, path, ledger)
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
@@ -57,7 +65,9 @@ def _compose(offer: Offer) -> dict[str, Any]:
     return native
 
 
-nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
+nativize_invocables = InvocablesWriter(
+    PROTOCOL, _write_tool, _compose, mark_tool=_mark_tool
+).nativize
 
 
 def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> JsonObject:

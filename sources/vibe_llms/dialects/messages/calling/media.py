@@ -10,7 +10,6 @@ from vibe_llms.dialects.extras import collect_extras, keep_native, make_native, 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import is_text
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.dialects.payloads import decode_base64, encode_payload
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
@@ -122,7 +121,7 @@ def nativize_image(
     for name in ("detail", "name"):
         if getattr(content, name) is not None:
             ledger.drop(f"{path}.{name}", "an image has no such field in this protocol")
-    extras = ledger.read_sendable(content.native, path, canister, shared=SHARED)
+    extras = ledger.read_sendable(content.native, path, canister)
     return merge({"type": "image", "source": _write_source(content, path)}, extras)
 
 
@@ -130,7 +129,7 @@ def nativize_document(
     content: FileContent, path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> dict[str, Any]:
     """Return a block. Raises RequestError if the bytes are missing."""
-    extras = ledger.read_sendable(content.native, path, canister, shared=SHARED)
+    extras = ledger.read_sendable(content.native, path, canister)
     if extras.get("type") == "container_upload" and content.file_id is not None:
         return {**extras, "file_id": content.file_id}
     title = content.title

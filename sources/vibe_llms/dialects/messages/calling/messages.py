@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.cache_hints import add_cache_control
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryRules, belongs, locate, repair_history
 from vibe_llms.dialects.instructions import LATE, Message, accepts_late_instructions
@@ -19,7 +20,6 @@ from vibe_llms.dialects.invocations import BROKEN_ARGUMENTS
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
 from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.attrs_classes import define
@@ -35,7 +35,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import FileContent
+from vibe_llms.messages.contents import CacheHint, FileContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 
@@ -157,15 +157,13 @@ class _MessagesWriter:
             case UserCanister():
                 self._write_user(canister, path)
             case DocumentCanister():
-                extras, shared = self._split_extras(canister, path)
                 content = _write_document(canister, path, self.blocks)
-                self._add("user", path, self._add_to_last(content, shared, path), extras)
+                self._add("user", path, content, self._read_extras(canister, path))
             case ResultCanister(owner=Owner.OURS):
                 self._write_result(canister, path)
             case AssistantCanister():
-                extras, shared = self._split_extras(canister, path)
+                extras = self._read_extras(canister, path)
                 content = self.blocks.write(canister.content, path, canister)
-                content = self._add_to_last(content, shared, path)
                 self._add("assistant", path, content, extras, self._continues(canister))
             case InvocationCanister(owner=Owner.OURS):
                 content = [write_invocation(canister, path, self.ledger)]
@@ -284,30 +282,12 @@ class _MessagesWriter:
             if role == "system" or not content:
                 self.needs_arrangement = True
 
-    def _split_extras(
-        self, canister: AnyCanister, path: str
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the extras of a message, and those extras that belong to its last block.
-
-        Clients of other protocols set shared fields on a message; this protocol has them on blocks.
-        """
-        native = canister.native
-        extras = self.ledger.read_sendable(native, path, canister, shared=SHARED)
-        if native is None or native.protocol == PROTOCOL:
-            return extras, {}
-        return extras, {name: extras.pop(name) for name in SHARED if name in extras}
-
-    def _add_to_last(self, content: list[Block], shared: dict[str, Any], path: str) -> list[Block]:
-        """Add shared fields to the last block; return the blocks."""
-        if shared and not content:
-            reason = f"{', '.join(shared)}: no content can carry it"
-            self.ledger.drop(f"{path}.native", reason)
-        return [*content[:-1], *({**shared, **block} for block in content[-1:])]
+    def _read_extras(self, canister: AnyCanister, path: str) -> dict[str, Any]:
+        return self.ledger.read_sendable(canister.native, path, canister)
 
     def _write_supervisor(self, canister: SupervisorCanister, path: str) -> None:
-        extras, shared = self._split_extras(canister, path)
+        extras = self._read_extras(canister, path)
         content = self.blocks.write_texts(canister.content, path, canister)
-        content = self._add_to_last(content, shared, path)
         if not self.messages and not extras:
             self.system += content
         else:
@@ -317,20 +297,25 @@ class _MessagesWriter:
 
     def _write_user(self, canister: UserCanister, path: str) -> None:
         follows_result = _is_our_result(self._last)
-        extras, shared = self._split_extras(canister, path)
+        extras = self._read_extras(canister, path)
         content = self.blocks.write(canister.content, path, canister)
-        content = self._add_to_last(content, shared, path)
         # If a client's message began with this canister, the role is in the extras.
         self._add("user", path, content, extras, follows_result and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
-        extras = self.ledger.read_sendable(canister.native, path, canister, shared=SHARED)
+        extras = self._read_extras(canister, path)
         message_extras = extras.pop("message", {})
         block: Block = {"type": "tool_result", "tool_use_id": canister.invocation_id}
-        if content := self.blocks.write(canister.content, path, canister):
+        contents = canister.content
+        hint = contents[-1] if contents else None
+        if isinstance(hint, CacheHint):  # it marks the whole result
+            contents = contents[:-1]
+        if content := self.blocks.write(contents, path, canister):
             block["content"] = content
         if canister.is_error:
             block["is_error"] = True
+        if isinstance(hint, CacheHint):
+            block = add_cache_control(block, hint, f"{path}.content[{len(contents)}]", self.ledger)
         continues = _is_our_result(self._last) and "role" not in message_extras
         self._add("user", path, [merge(block, extras)], message_extras, continues)
 
@@ -361,15 +346,19 @@ def write_plain_result(canister: ResultCanister, text: str | None) -> Block | No
 
 def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:
     """Return the block of a call of our invocable."""
-    if canister.content:
-        ledger.drop(f"{path}.content", "an invocation can contain only its arguments")
-    block = {
+    block: Block = {
         "type": "tool_use",
         "id": canister.invocation_id,
         "name": canister.name,
         "input": _read_arguments(canister, path, ledger),
     }
-    return merge(block, ledger.read_sendable(canister.native, path, canister, shared=SHARED))
+    for place, content in enumerate(canister.content):
+        content_path = f"{path}.content[{place}]"
+        if type(content) is CacheHint:
+            block = add_cache_control(block, content, content_path, ledger)
+        else:
+            ledger.drop(content_path, "an invocation can contain only its arguments")
+    return merge(block, ledger.read_sendable(canister.native, path, canister))
 
 
 def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> Any:
@@ -398,8 +387,13 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
     title = {} if canister.title is None else {"title": canister.title}
     framed: list[Block] = []
     file_blocks: list[Block] = []
+    hints: list[tuple[CacheHint, str]] = []
     for index, content in enumerate(canister.content):
-        block = blocks.write_content(content, f"{path}.content[{index}]", canister)
+        content_path = f"{path}.content[{index}]"
+        if type(content) is CacheHint:  # all of them mark the end of the document
+            hints.append((content, content_path))
+            continue
+        block = blocks.write_content(content, content_path, canister)
         if block is None:
             continue
         if isinstance(content, FileContent):
@@ -408,12 +402,15 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
             framed.append(block)
         else:
             file_blocks.append(block)
-    if not framed:
-        return file_blocks
-    source: Block = {"type": "content", "content": framed}
-    if len(framed) == 1 and framed[0].keys() == {"type", "text"}:
-        source = {"type": "text", "media_type": "text/plain", "data": framed[0]["text"]}
-    return [{"type": "document", "source": source, **title}, *file_blocks]
+    written = file_blocks
+    if framed:
+        source: Block = {"type": "content", "content": framed}
+        if len(framed) == 1 and framed[0].keys() == {"type", "text"}:
+            source = {"type": "text", "media_type": "text/plain", "data": framed[0]["text"]}
+        written = [{"type": "document", "source": source, **title}, *file_blocks]
+    for hint, content_path in hints:
+        blocks.mark_last(written, hint, content_path)
+    return written
 
 
 def _is_our_result(canister: AnyCanister | None) -> bool:

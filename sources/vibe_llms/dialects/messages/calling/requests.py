@@ -8,6 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.broken_requests import explain_missing_message
 from vibe_llms.dialects.extras import AS_IT_IS, merge, without
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.messages.calling.caching import complete_cache_marks
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
@@ -51,6 +52,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
         )
     if draft.streaming:
         body["stream"] = True
+    complete_cache_marks(body, draft.request, draft.ledger)
     return body
 
 
@@ -133,6 +135,7 @@ def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
 _WRITER: Final = RequestWriter(
     protocol=PROTOCOL,
     compose_body=_compose_body,
+    takes_cache=True,
     find_message_options=lambda request, *_: {"continuation": request.continuation},
 )
 nativize_request = _WRITER.nativize_request

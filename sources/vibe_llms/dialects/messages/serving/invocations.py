@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.cache_hints import take_cache_control
 from vibe_llms.dialects.extras import AS_IT_IS, collect_extras
 from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.messages.calling.schemas import can_be_enforced
@@ -42,11 +43,12 @@ def _read_tool(tool: Mapping[str, Any], used_names: TakenNames) -> InvocableDesc
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
     if not is_ours or tool["name"] in used_names:  # the vendor will report duplicate names
         return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), used_names)
+    tool, hint = take_cache_control(tool)
     extras = collect_extras(tool, ("name", "description", "input_schema", "strict"))
     is_strict = tool.get("strict") is True
     if is_strict and isinstance(schema, Mapping) and not can_be_enforced(schema):
         extras[AS_IT_IS] = True
-    return describe_function(PROTOCOL, tool, schema, extras, enforced=is_strict)
+    return describe_function(PROTOCOL, tool, schema, extras, enforced=is_strict, cache=hint)
 
 
 def _name_own_tool(tool: Mapping[str, Any]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.cache_hints import CACHE_CONTROL, take_cache_control
 from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.messages.calling.content_blocks import normalize_block
 from vibe_llms.dialects.messages.calling.executions import (
@@ -28,7 +30,7 @@ from vibe_llms.messages.canisters import (
     Owner,
     ResultCanister,
 )
-from vibe_llms.messages.contents import AnyContent, Native
+from vibe_llms.messages.contents import AnyContent, CacheHint, Native
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.trusting import make_text
@@ -109,7 +111,7 @@ class _MessagesReader(ConversationReader):
         contents: list[AnyContent] = []
         for block in content or ():
             if block["type"] != "tool_result":
-                contents.append(_read_block(block))
+                contents += _read_block(block)
                 continue
             if contents:
                 self.add_user(contents, keep_native(PROTOCOL, native))
@@ -120,12 +122,15 @@ class _MessagesReader(ConversationReader):
             self.add_user(contents, keep_native(PROTOCOL, native))
 
     def _read_result(self, block: Mapping[str, Any], message_extras: dict[str, Any]) -> None:
+        hint: CacheHint | None = None
+        if CACHE_CONTROL in block:
+            block, hint = take_cache_control(block)
         extras = collect_extras(block, _RESULT_FIELDS)
         if message_extras:
             extras["message"] = message_extras
         identity = block["tool_use_id"]
         self.add_result(
-            _read_contents(block.get("content") or ()),
+            _read_result_contents(block.get("content"), hint),
             identity,
             self._names.get(identity),
             keep_native(PROTOCOL, extras),
@@ -143,7 +148,7 @@ class _MessagesReader(ConversationReader):
             is_call = block["type"] == "tool_use"
             canister = None if is_call else self._read_execution(block)
             if canister is None and not is_call:
-                contents.append(_read_block(block))
+                contents += _read_block(block)
                 continue
             if contents or native is not None:
                 self.add_answer(contents, turn_id, native)
@@ -158,8 +163,12 @@ class _MessagesReader(ConversationReader):
     def _read_call(self, block: Mapping[str, Any], turn_id: str) -> None:
         identity, name = block["id"], block["name"]
         self._names[identity] = name
+        hint = None
+        if CACHE_CONTROL in block:
+            block, hint = take_cache_control(block)
         native = keep_native(PROTOCOL, collect_extras(block, _CALL_FIELDS))
-        self.add_call(identity, name, write_arguments(block.get("input")), turn_id, native)
+        arguments = write_arguments(block.get("input"))
+        self.add_call(identity, name, arguments, turn_id, native, hint=hint)
 
     def _read_execution(
         self, block: Mapping[str, Any]
@@ -173,15 +182,32 @@ class _MessagesReader(ConversationReader):
         return normalize_result(block, self._names) if is_result(block) else None
 
 
-def _read_contents(content: Any) -> tuple[AnyContent, ...]:
+def _read_result_contents(content: Any, hint: CacheHint | None) -> Sequence[AnyContent]:
+    """Return the contents of a result and its own hint.
+
+    A hint at the end is that of the whole result, so that a mark on its last block stays native.
+    """
+    if hint is None and (content.__class__ is str or not content):
+        return (make_text(content),) if content else ()
+    if content.__class__ is str:
+        return (make_text(content), hint) if hint else (make_text(content),)
+    contents = [*_read_contents(content[:-1]), *map(normalize_block, content[-1:])]
+    return contents if hint is None else [*contents, hint]
+
+
+def _read_contents(content: Any) -> Sequence[AnyContent]:
     """Return the contents of instructions or a result: a text, or a list of blocks."""
     if isinstance(content, str):
         return (make_text(content),)
-    return tuple(map(_read_block, content or ()))
+    return list(itertools.chain.from_iterable(map(_read_block, content or ())))
 
 
-def _read_block(block: Mapping[str, Any]) -> AnyContent:
-    """Return the content of a block; most are plain texts."""
+def _read_block(block: Mapping[str, Any]) -> Sequence[AnyContent]:
+    """Return the content of a block, and its cache hint; most are plain texts without one."""
     if len(block) == 2 and block.get("type") == "text" and block.get("text").__class__ is str:
-        return make_text(block["text"])
-    return normalize_block(block)
+        return (make_text(block["text"]),)
+    if CACHE_CONTROL not in block:
+        return (normalize_block(block),)
+    block, hint = take_cache_control(block)
+    content = normalize_block(block)
+    return (content,) if hint is None else (content, hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.cache_hints import CACHE_CONTROL, read_cache_control
 from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.messages.calling.controls import thinks_adaptively
 from vibe_llms.dialects.messages.quirks import PROTOCOL
@@ -44,12 +45,17 @@ def normalize_request(
     """
     canisters = normalize_messages(native, cache)
     request_fields = collect_extras(native, ("system", "messages", "model", "stream"))
+    hint = read_cache_control(request_fields.get(CACHE_CONTROL))
+    if hint is not None:
+        del request_fields[CACHE_CONTROL]
     controls = take_controls(request_fields, attributes)
     invocables = take_invocables(request_fields)
     described = Translation((invocables, take_choice(request_fields, invocables)))
     schema = Translation(take_schema(request_fields))
     model, other_fields = str(native.get("model") or ""), keep_native(PROTOCOL, request_fields)
-    return compose_request(canisters, controls, described, schema, native=other_fields, model=model)
+    return compose_request(
+        canisters, controls, described, schema, native=other_fields, model=model, cache=hint
+    )
 
 
 def normalize_controls(

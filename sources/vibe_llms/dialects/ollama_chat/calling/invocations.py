@@ -48,6 +48,8 @@ def nativize_invocables(
 
 def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> JsonObject | None:
     is_own = item.schema is None and is_vendors_own(item)
+    if item.cache is not None:
+        ledger.omit_hint(f"{path}.cache")
     if is_own and item.native is not None and not ledger.admits(item.native):
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.dialects.cache_hints import omit_hints
 from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
@@ -60,6 +61,7 @@ def nativize_canisters(
         RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    canisters = omit_hints(canisters, ledger)
     writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
     writer.write(repair_history(canisters, HistoryRules(), ledger))
     messages = writer.messages

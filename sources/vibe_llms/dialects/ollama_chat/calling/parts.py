@@ -21,6 +21,7 @@ from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     FileContent,
     ImageContent,
     MediaContent,
@@ -117,6 +118,8 @@ class PartsWriter:
                     self.ledger.withhold(place, f"this protocol cannot represent {content.kind}")
                 case ImageContent() | AudioContent() | VideoContent() | FileContent():
                     self._add_medium(fields, content, place, canister)
+                case CacheHint():
+                    self.ledger.omit_hint(place)
                 case _:
                     assert_never(content)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import NAMELESS, collect_extras, keep_native, make_native, write_json
+from vibe_llms.dialects.openai_caching import take_mark
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.parts import read_part
 from vibe_llms.dialects.responses.namespaces import QualifiedName, name_call
@@ -21,6 +22,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AnyContent,
+    ModelContent,
     Native,
     NativeContent,
     ReasoningContent,
@@ -99,8 +101,8 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
         return AssistantCanister(contents, native=native) if contents else _read_native(item)
     if role not in ROLES:
         return _read_native(item)
-    contents, native = read_input_message(item)
-    return (UserCanister if role == "user" else SupervisorCanister)(contents, native=native)
+    inputs, native = read_input_message(item)
+    return (UserCanister if role == "user" else SupervisorCanister)(inputs, native=native)
 
 
 ROLES: Final = ("user", "system", "developer")
@@ -112,14 +114,14 @@ _MESSAGE_FIELDS: Final = frozenset({"role", "content", "type"})
 
 def read_input_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of a message for the model, and its native data."""
-    contents = _read_contents(item.get("content"), "input_text")
+    contents = _read_input(item.get("content"))
     extras = collect_extras(item, _MESSAGE_FIELDS)
     if item["role"] == "developer":
         extras = {"role": "developer", **extras}
     return contents, keep_native(PROTOCOL, extras)
 
 
-def read_model_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
+def read_model_message(item: Mapping[str, Any]) -> tuple[Sequence[ModelContent], Native | None]:
     """Return the contents of the model's message, and its native data."""
     contents = _read_contents(item.get("content"), "output_text")
     extras = collect_extras(item, _MESSAGE_FIELDS)
@@ -128,12 +130,25 @@ def read_model_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], N
     return contents, keep_native(PROTOCOL, extras)
 
 
-def _read_contents(content: Any, text_type: str) -> Sequence[AnyContent]:
+def _read_contents(content: Any, text_type: str) -> Sequence[ModelContent]:
     if isinstance(content, str):
         return (make_text(content),)
     if content is None:
         return ()
     return [read_part(part, text_type) for part in content]
+
+
+def _read_input(content: Any) -> Sequence[AnyContent]:
+    """Return the contents of a message for the model or of a result, with cache hints."""
+    if isinstance(content, str):
+        return (make_text(content),)
+    contents: list[AnyContent] = []
+    for part in content or ():
+        part, hint = take_mark(part)
+        contents.append(read_part(part, "input_text"))
+        if hint is not None:
+            contents.append(hint)
+    return contents
 
 
 def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
@@ -202,7 +217,7 @@ def read_call(item: Mapping[str, Any], names: Mapping[QualifiedName, str]) -> di
 def read_output(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the canister of a function's result."""
     output, name = item.get("output"), item.get("name")
-    contents = () if output == "" else _read_contents(output, "input_text")
+    contents = () if output == "" else _read_input(output)
     extras = collect_extras(item, _RESULT_FIELDS)
     if item["type"] == "custom_tool_call_output":
         extras[CUSTOM_NOTE] = True

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.dialects.cache_hints import lower_hints, omit_hints
 from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge, without
 from vibe_llms.dialects.history import (
     HistoryEntry,
@@ -22,6 +23,7 @@ from vibe_llms.dialects.history import (
     repair_history,
 )
 from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.openai_caching import AUTOMATIC, takes_breakpoints, write_breakpoint
 from vibe_llms.dialects.plain import is_plain_call
 from vibe_llms.dialects.responses.calling import calls
 from vibe_llms.dialects.responses.calling.item_order import WrittenItem, settle_reasoning
@@ -82,6 +84,11 @@ def nativize_canisters(
         RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
+    canisters = (
+        lower_hints(canisters, ledger, lambda hint, _: write_breakpoint(hint))
+        if takes_breakpoints(attributes)
+        else omit_hints(canisters, ledger, AUTOMATIC)
+    )
     history = _repair(
         canisters, ledger, continues_stored=continues_stored or _has_references(canisters)
     )

@@ -26,9 +26,11 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    CacheHint,
     FileContent,
     ImageContent,
     MediaContent,
+    ModelContent,
     NativeContent,
     ReasoningContent,
     RefusalContent,
@@ -41,13 +43,13 @@ from vibe_llms.models.attributes import ModelAttributes
 _TEXT: Final = frozenset({"type", "text", "annotations"})
 
 
-def read_part(part: Any, text_type: str) -> AnyContent:
+def read_part(part: Any, text_type: str) -> ModelContent:
     """Return the content of a part; an unknown one is kept as native data.
 
     Args:
         text_type: The type of texts there: ``input_text`` or ``output_text``.
     """
-    content: AnyContent | None = None
+    content: ModelContent | None = None
     match part:
         case {"type": "input_text" | "output_text" | "text" as kind, "text": str(text)}:
             content = _read_text(part, kind, text, text_type)
@@ -128,6 +130,8 @@ class PartsWriter:
                 self.ledger.withhold(path, reason)
             case ReasoningContent():
                 self.ledger.drop(path, "only messages of the model can contain reasoning")
+            case CacheHint():
+                self.ledger.omit_hint(path)
             case _:
                 assert_never(content)
         return None

@@ -9,14 +9,15 @@ from vibe_llms.dialects.responses.calling.items import read_item, read_model_mes
 from vibe_llms.events.stream import Channel, ContentStartedEvent
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import (
-    AnyContent,
+    CacheHint,
+    ModelContent,
     Native,
     ReasoningContent,
     RefusalContent,
     TextualContent,
 )
 
-Piece: TypeAlias = AnyContent | InvocationCanister | ResultCanister
+Piece: TypeAlias = ModelContent | InvocationCanister | ResultCanister
 
 
 def read_pieces(
@@ -43,7 +44,7 @@ def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Nat
         if isinstance(canister, (InvocationCanister, ResultCanister)):
             pieces.append(canister)
         else:
-            pieces += canister.content
+            pieces += [each for each in canister.content if not isinstance(each, CacheHint)]
             native = canister.native
     return pieces, native
 

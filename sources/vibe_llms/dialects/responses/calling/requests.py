@@ -14,6 +14,7 @@ from typing import Any, Final
 from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.openai_caching import complete_openai_cache
 from vibe_llms.dialects.openai_requests import SHARED
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 from vibe_llms.dialects.responses.calling.invocations import nativize_schema
@@ -54,6 +55,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     ):
         reason = "the vendor enforces only closed schemas whose properties are all required"
         draft.ledger.coerce("schema", reason)
+    complete_openai_cache(native, request, draft.attributes, draft.ledger, most="12h")
     return native
 
 
@@ -130,6 +132,7 @@ _WRITER: Final = RequestWriter(
     compose_body=_compose_body,
     find_message_options=_survey_stored_state,
     shared=SHARED,
+    takes_cache=True,
 )
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors

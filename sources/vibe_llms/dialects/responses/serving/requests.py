@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import collect_extras, make_native
+from vibe_llms.dialects.openai_caching import read_openai_hint
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
@@ -52,7 +53,10 @@ def normalize_request(
     name = str(native.get("model") or "")
     model = str(attrs.evolve(attributes.address, name=name)) if attributes and name else name
     extras = make_native(PROTOCOL, _collect_extras(other_fields, *invocables.value))
-    return compose_request(canisters, controls, invocables, schema, native=extras, model=model)
+    hint, _ = read_openai_hint(native)
+    return compose_request(
+        canisters, controls, invocables, schema, native=extras, model=model, cache=hint
+    )
 
 
 def _collect_extras(

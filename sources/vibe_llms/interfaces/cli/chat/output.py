@@ -20,6 +20,7 @@ from vibe_llms.interfaces.cli.output import mark_error, reveal, sanitize, shorte
 from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import (
+    CacheHint,
     NativeContent,
     ReasoningContent,
     RefusalContent,
@@ -170,6 +171,8 @@ def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
                 pieces.append(("refusal", content.text))
             case NativeContent():
                 pieces.append(("note", content.text or f"[{content.kind}]"))
+            case CacheHint():
+                pass
             case _:
                 source = content.name or content.url or content.file_id or content.content_id
                 pieces.append(("note", f"[{content.type} {source}, {content.mime_type}]"))
