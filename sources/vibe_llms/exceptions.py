@@ -68,6 +68,10 @@ class ConverseError(Factual, Exception):
     """The stable word that names the class in its JSON form."""
     sent: ClassVar[int] = 1
     """Number of times that the request was sent; not among the facts."""
+    response_id: ClassVar[str] = ""
+    """Id of the response in the background that the vendor may still complete, for
+    ``Request.resume``; not among the facts.
+    """
     missed: ClassVar[int] = 0
     """Number of attempts before the last one that did not reach the vendor; not among the facts."""
 
@@ -88,6 +92,10 @@ class ConverseError(Factual, Exception):
             missed: Number of attempts before the last one that did not reach the vendor.
         """
         self.__dict__.update(_arrived=tuple(canisters), sent=sent, missed=missed)
+
+    def keep_response(self, response_id: str) -> None:
+        """Attach the id of a response in the background that the vendor may still complete."""
+        self.__dict__.update(response_id=response_id)
 
     @property
     def is_retryable(self) -> bool:

@@ -56,6 +56,7 @@ _CONTROLS: Final = {
     "service_tier": "default",
     "parallel_invocations": True,
     "stop": ["STOP"],
+    "background": False,
     "min_p": 0.2,
     "top_p": 0.2,
 }

@@ -76,6 +76,7 @@ CONTROLS: Final[JsonObject] = {
     "parallel_invocations": False,
     "verbosity": "low",
     "service_tier": "flex",
+    "background": True,
 }
 
 

@@ -120,12 +120,14 @@ class Driver:
             context,
             self._readings,
             self._record,
+            self._is_handed_over,
         )
         self._price = model_call.price
         self._adds_usage = spent is not None
         self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
         self._state: State | None = None
+        self._clock: asyncio.Timeout | None = None
         self._doubted = 0
         self._user_messages: list[AnyCanister] = []
         self._messages = RunMessages(context, self._on_event)
@@ -182,6 +184,7 @@ class Driver:
         try:
             remaining = self._limits.run_seconds - self._readings.seconds
             async with self._messages.bound(remaining) as clock:
+                self._clock = clock
                 return await self._work(clock)
         except TimeoutError:
             if not clock.expired():
@@ -298,6 +301,9 @@ class Driver:
         # An earlier response may have broken off at this place: it does not answer this request.
         stored = [each for each in later if each.id not in self._record.broken]
         finished = describe_stored(started, stored[: find_end(stored)], self._price)
+        queued = self._record.queued.get(started.key)
+        if finished is None and queued is not None and queued.model == self._address:
+            return  # the next request receives this response
         if self._adds_usage:  # the readings of earlier runs do not include this generation
             self._readings.steps += 1
         if finished is not None:
@@ -309,6 +315,12 @@ class Driver:
         await self._context.emit(
             GenerationDoubtedEvent(key=started.key, turn=started.turn, model=started.model)
         )
+
+    def _is_handed_over(self) -> bool:
+        """Return whether a cancelled run has no end yet: the next worker resumes it."""
+        is_stopped = self._messages.stop is not None
+        is_over = self._clock is not None and self._clock.expired()
+        return bool(self._temporary_errors) and not is_stopped and not is_over
 
     async def _defer(self, deferred: RequestDeferred) -> None:
         await self._suspend(())
@@ -349,8 +361,11 @@ class Driver:
     def _is_settled(self) -> bool:
         """Return whether the next run of the conversation needs nothing from the log."""
         canisters = self._journal.canisters
-        is_open = self._user_messages or self._record.has_standing_answers or self._has_answer()
-        return not is_open and bool(canisters) and not read_tail(canisters).pending_calls
+        record = self._record
+        is_open = self._user_messages or record.has_standing_answers or record.queued
+        if is_open or self._has_answer() or not canisters:
+            return False
+        return not read_tail(canisters).pending_calls
 
     def _compose_ending(self, state: State) -> RunEnding:
         return RunEnding(

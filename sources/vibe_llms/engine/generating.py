@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -19,10 +20,11 @@ from vibe_llms.events.engine import (
     GenerationDeferredEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationQueuedEvent,
     GenerationStartedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.events.stream import StreamEvent
+from vibe_llms.events.stream import ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
@@ -32,6 +34,7 @@ from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.providers.streams import detach
 
 EventListener: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
 """Receives an event of a streamed response; the stream continues when it returns."""
@@ -75,6 +78,8 @@ class Generator:
 
     Args:
         readings: Counts usage and cost.
+        is_handed_over: Returns whether a cancelled run continues in another process, so that a
+            response in the background must not be cancelled.
     """
 
     _arrived: tuple[AnyCanister, ...]  # of the response in progress
@@ -87,6 +92,7 @@ class Generator:
         context: RunContext,
         readings: Readings,
         record: Record,
+        is_handed_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self.losses: dict[Loss, None] = {}
         self.summaries: tuple[Origin, ...] = ()
@@ -96,6 +102,7 @@ class Generator:
         self._context = context
         self._readings = readings
         self._record = record
+        self._is_handed_over = is_handed_over
         self._request: Request | None = None
         self._pattern: dict[str, JsonValue] | None = None
         self._used_tokens = 0  # of the model's context window, as last reported
@@ -137,7 +144,7 @@ class Generator:
         started = time.monotonic()
         self._arrived = ()
         try:
-            response = await self._ask(request)
+            response = await self._ask(self._resume(request), event)
         except BaseException as error:
             await self._fail(event, error, started)
             raise
@@ -165,20 +172,42 @@ class Generator:
         await self._finish(event, response, started, tier=backend.tier)
         return response
 
-    async def _ask(self, request: Request) -> Response:
+    def _resume(self, request: Request) -> Request:
+        """Return a request that resumes the response that answers it in the background, if any."""
+        queued = self._record.queued.get(request.canisters[-1].id)
+        if queued is None or queued.model != self._model_call.address:
+            return request
+        return attrs.evolve(request, resume=queued.response_id)
+
+    async def _ask(self, request: Request, started: GenerationStartedEvent) -> Response:
         model_call = self._model_call
-        if not model_call.stream:
+        is_background = bool(request.resume) or asks_in_background(request)
+        if not (model_call.stream or is_background):
             return await model_call.model.converse(request, model_call.reactors, stream=False)
         async with model_call.model.stream(request, model_call.reactors) as stream:
             try:
-                if self._context.is_followed or model_call.on_event is not None:
+                if self._context.is_followed or model_call.on_event is not None or is_background:
                     async for event in stream:
+                        if is_background and isinstance(event, ResponseStartedEvent):
+                            detach(stream, self._is_handed_over)
+                            await self._record_queued(started, event.response_id or "")
                         self._context.publish(event)
                         if model_call.on_event is not None:
                             await model_call.on_event(event)
                 return await stream.response()
             finally:  # also for a response that breaks off, which is billed as well
                 self._arrived = stream.canisters
+
+    async def _record_queued(self, started: GenerationStartedEvent, response_id: str) -> None:
+        """Record the id of a response in the background before the response is awaited."""
+        queued = self._record.queued.get(started.key)
+        if not response_id or (queued is not None and queued.response_id == response_id):
+            return
+        event = GenerationQueuedEvent(
+            key=started.key, turn=started.turn, model=started.model, response_id=response_id
+        )
+        self._record.add(event)
+        await self._context.emit(event, durable=True)
 
     def _compose(self, command: Generate) -> Request:
         """Return the request: the previous one, extended by new canisters, if possible."""
@@ -235,8 +264,10 @@ class Generator:
     ) -> None:
         """Store what arrived, marked as interrupted, and record the error."""
         known_error = error if isinstance(error, ConverseError) else None
-        arrived = self._arrived
-        if not arrived and known_error is not None:
+        response_id = self._find_running(event, error)
+        # A response that the vendor may still complete will be received whole.
+        arrived = () if response_id else self._arrived
+        if not (arrived or response_id) and known_error is not None:
             arrived = known_error.arrived
         if any(canister.content or canister.role == "invocation" for canister in arrived):
             await self._journal.append(arrived)
@@ -251,8 +282,22 @@ class Generator:
             canisters=tuple(arrived),
             seconds=seconds,
             attempts=1 if known_error is None else known_error.sent,
+            response_id=response_id,
         )
         await self._context.emit(failed)
+
+    def _find_running(self, event: GenerationStartedEvent, error: BaseException) -> str:
+        """Return the id of the response that the vendor may still complete; empty without one."""
+        queued = self._record.queued.get(event.key)
+        if isinstance(error, ConverseError):
+            response_id = error.response_id
+        elif queued is not None and self._is_handed_over():
+            response_id = queued.response_id
+        else:
+            response_id = ""
+        if not response_id:
+            self._record.queued.pop(event.key, None)
+        return response_id
 
     async def _finish(
         self,
@@ -282,8 +327,19 @@ class Generator:
             tier=tier,
             seconds=time.monotonic() - started,
         )
+        self._record.queued.pop(event.key, None)
         # The conversation has the response: if a crash loses this event, the next run emits it.
         await self._context.emit(finished, soon=not tier)
+
+
+def asks_in_background(request: Request) -> bool:
+    """Return whether a request lets its vendor answer in the background."""
+    if request.controls.get("background"):
+        return True
+    native = request.native
+    if native is None or '"background"' not in native.data:
+        return False
+    return json.loads(native.data).get("background") is True
 
 
 def describe_stored(

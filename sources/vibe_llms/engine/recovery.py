@@ -17,6 +17,7 @@ from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationQueuedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -35,6 +36,7 @@ class Record:
         results: Results of calls that have ended.
         generation: Generation in progress, now or when a run was cut off.
         answers: Answers to deferred requests that are not in the conversation yet.
+        queued: Responses in the background that their vendors may still complete.
         broken: Ids of canisters from responses that broke off.
         invalid_arguments: For calls that need an approval: whether their arguments are invalid, or
             why they cannot be checked. Not from the log; each run checks again.
@@ -44,6 +46,7 @@ class Record:
     results: dict[str, ResultCanister] = attrs.field(factory=dict)
     generation: GenerationStartedEvent | None = None
     answers: dict[str, GenerationAnsweredEvent] = attrs.field(factory=dict)
+    queued: dict[str, GenerationQueuedEvent] = attrs.field(factory=dict)
     broken: set[str] = attrs.field(factory=set)
     invalid_arguments: dict[str, bool | str] = attrs.field(factory=dict)
     _approvals: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
@@ -71,14 +74,20 @@ class Record:
                 self._add_approval(event)
             case GenerationStartedEvent():
                 self.generation = event
+            case GenerationQueuedEvent():
+                self.queued[event.key] = event
             case GenerationDeferredEvent():
                 self.generation = None
             case GenerationAnsweredEvent():
                 if event.fate != "unsent":
                     self.answers[event.key] = event
             case GenerationFinishedEvent() | GenerationFailedEvent() | GenerationDoubtedEvent():
+                is_running = False
                 if isinstance(event, GenerationFailedEvent):
                     self.broken.update(each.id for each in event.canisters)
+                    is_running = bool(event.response_id)
+                if not is_running:
+                    self.queued.pop(event.key, None)
                 self.generation = None
                 self.answers.pop(event.key, None)
 

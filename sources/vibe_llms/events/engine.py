@@ -75,6 +75,26 @@ class GenerationStartedEvent:
 
 
 @frozen(kw_only=True, slots=False)
+class GenerationQueuedEvent:
+    """The vendor answers in the background; written before the answer is awaited.
+
+    After a crash, the next run receives this response, and does not ask again.
+
+    Attributes:
+        key: The place in the conversation: the id of the last canister that was sent.
+        turn: The number of the generation in its run, from 1.
+        model: Address of the model.
+        response_id: The vendor's id of the response.
+    """
+
+    type: Literal["generation.queued"] = attrs.field(default="generation.queued", init=False)
+    key: str
+    turn: int
+    model: str
+    response_id: str
+
+
+@frozen(kw_only=True, slots=False)
 class GenerationFinishedEvent:
     """The model has answered, and its answer is in the conversation.
 
@@ -118,6 +138,8 @@ class GenerationFailedEvent:
         canisters: The canisters received before; they are in the conversation, too.
         seconds: Duration from sending to the failure.
         attempts: How often it was sent, as far as is known; each may have been billed.
+        response_id: Id of the response in the background that the vendor may still complete; the
+            next run receives it. Empty if there is none.
     """
 
     type: Literal["generation.failed"] = attrs.field(default="generation.failed", init=False)
@@ -128,6 +150,7 @@ class GenerationFailedEvent:
     canisters: tuple[AnyCanister, ...] = ()
     seconds: float = 0.0
     attempts: int = 1
+    response_id: str = ""
 
 
 @frozen(kw_only=True, slots=False)
@@ -349,6 +372,7 @@ EngineEvent: TypeAlias = (
     RunStartedEvent
     | StateEnteredEvent
     | GenerationStartedEvent
+    | GenerationQueuedEvent
     | GenerationFinishedEvent
     | GenerationFailedEvent
     | GenerationDoubtedEvent

@@ -193,18 +193,21 @@ class UsageEvent:
 
 @frozen(kw_only=True, slots=False)
 class RetryEvent:
-    """The request will be sent again.
+    """The request will be sent again; or the connection to a response that continues is reopened.
 
     Attributes:
         attempt: The number of the next attempt, from 2, as the first is not a retry.
         after_seconds: The wait before it.
         error: The error of the attempt before.
+        resumes: Whether the vendor still answers the request in the background, so that it is not
+            sent again.
     """
 
     type: Literal["retry"] = attrs.field(default="retry", init=False)
     attempt: int
     after_seconds: float
     error: ConverseError
+    resumes: bool = False
 
 
 @frozen(kw_only=True, slots=False)

@@ -79,6 +79,8 @@ class Request:
         conversation_id: The conversation that it belongs to; not part of the digest.
         cache: Let the vendor cache the tools and the conversation, as it grows from request to
             request.
+        resume: Id of a response in the background that answers this request already. The vendor is
+            asked for that response; nothing is sent again. Not part of the digest.
 
     Raises:
         RequestError: There is nothing to answer, invocables and choice contradict each other, or
@@ -102,6 +104,7 @@ class Request:
     native: Native | None = None
     conversation_id: str = ""
     cache: CacheHint | None = None
+    resume: str = ""
 
     __hash__ = None  # type: ignore[assignment]  # controls are a dictionary; digest() is the key
 

@@ -103,6 +103,8 @@ KEYS: Final = (
              kind="options", options=("low", "medium", "high")),
     _control("parallel_invocations", "Whether the model may call several tools at once.",
              kind="boolean"),
+    _control("background", "Whether the vendor continues the answer without a connection.",
+             kind="boolean"),
     _control("service_tier", "The class of service, as the vendor names it.",
              kind="text"),
     _capability("supports_images", "Accepts images."),

@@ -164,7 +164,7 @@ class Assembler:
                 self.usage, self._origin = event.usage, None
             case LossEvent():
                 self.losses.append(event.loss)
-            case RetryEvent():
+            case RetryEvent() if not event.resumes:
                 self.attempts = event.attempt
                 if event.error.stage is Stage.CONNECT:
                     self.missed += 1
@@ -439,6 +439,6 @@ def _refuse_unanswered(origin: Origin) -> ConverseError:
     state = origin.native_stop_reason or origin.stop_reason
     return ConverseError(
         detail=f"{origin.provider} has not answered: state {state!r}{of_response}, no content.",
-        remedy="Send the request again: background responses are not polled.",
+        remedy="Send the request again.",
         stage=Stage.DECODE,
     )

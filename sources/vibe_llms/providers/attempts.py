@@ -43,6 +43,11 @@ class Attempt:
         self._ticket = Ticket(client.limiter)
         self._cleaner: EventCleaner | None = None
 
+    @property
+    def model_name(self) -> str:
+        """The name of the model, for errors."""
+        return self._model.name
+
     def produce_source(self) -> EventSource:
         """Return a source that sends the request when it is first read."""
         client, vendor = self._client, self._client.vendor

@@ -70,7 +70,7 @@ class ModelBase(SendingModel[_Native]):
         Args:
             assembler: Records the summaries that were requested.
         """
-        if request.window == "stop":
+        if request.window == "stop" or request.resume:
             return self.open(request, streaming=streaming)
         from vibe_llms.providers.windows import WindowFitter
 

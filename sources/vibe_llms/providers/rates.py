@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from vibe_llms.events.stream import StreamEvent, UsageEvent
@@ -18,7 +18,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.providers.streams import EventSource
+from vibe_llms.providers.streams import EventSource, detach
 
 _RATE_FAULTS = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
 
@@ -304,6 +304,10 @@ class SettlingSource:
     def is_spent(self) -> bool:
         """True if the source is exhausted, so that there is nothing to release."""
         return getattr(self._source, "is_spent", False)
+
+    def detach(self, when: Callable[[], bool]) -> None:
+        """Let the vendor continue a response in the background."""
+        detach(self._source, when)
 
     async def close(self) -> None:
         """Stop the request."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Loss, Translation
@@ -74,7 +75,7 @@ class RemoteModel(ModelBase[JsonObject]):
         streaming usually arrives in one piece, and so may a short stream.
         """
 
-        attempt = Attempt(self._client, self._descriptor, native, request, streaming)
+        attempt = self._produce_attempt(native, request, streaming)
         source = attempt.produce_source()
         read = self._read_simple_stream if streaming else self._read_simple
         if read is not None and isinstance(source, WireSource):
@@ -94,6 +95,22 @@ class RemoteModel(ModelBase[JsonObject]):
                 )
         clock = self._vendor.context.clock
         return RetryingSource(attempt.repeat, self._policy, clock=clock, source=source)
+
+    def _produce_attempt(self, native: JsonObject, request: Request, streaming: bool) -> Attempt:
+        """Make the attempt: in the background if the body requests it."""
+        background = self._vendor.background
+        if background is None or not (native.get("background") or request.resume):
+            if request.resume and not self._vendor.resumes_responses:
+                detail = (
+                    f"{self._descriptor.provider} has no responses in the background to resume."
+                )
+                raise RequestError(path="resume", detail=detail, remedy="Leave 'resume' empty.")
+            return Attempt(self._client, self._descriptor, native, request, streaming)
+        from vibe_llms.providers.background import BackgroundAttempt
+
+        return BackgroundAttempt(
+            self._client, self._descriptor, native, request, streaming, background
+        )
 
     async def read_whole(self, body: bytes, request: Request, losses: Sequence[Loss]) -> Response:
         """Decode a complete answer from another channel, such as a batch.

@@ -24,7 +24,7 @@ from vibe_llms.exceptions import AccessError, ConverseError, ProviderError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock, compute_backoff
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.providers.streams import EventSource
+from vibe_llms.providers.streams import EventSource, detach
 
 _T = TypeVar("_T")
 
@@ -36,6 +36,12 @@ libraries of OpenAI and Anthropic.
 
 _BEFORE_CONTENT = (LossEvent, NativeEvent, ResponseStartedEvent, UsageEvent)
 """Events of an answer after which a retry is possible."""
+
+
+def _precedes_content(event: StreamEvent) -> bool:
+    # After a retry by a gateway in between, there is none here; a new connection is no retry.
+    is_reconnection = isinstance(event, RetryEvent) and event.resumes
+    return is_reconnection or isinstance(event, _BEFORE_CONTENT)
 
 
 @frozen(kw_only=True)
@@ -142,7 +148,7 @@ class RetryingSource:
             events = await self._source.receive()
         except ConverseError as error:
             return [await self._prepare_retry(error)]
-        if events is None or not all(isinstance(event, _BEFORE_CONTENT) for event in events):
+        if events is None or not all(map(_precedes_content, events)):
             # There are no retries after the first output, so read the source directly.
             self.receive = self._source.receive  # type: ignore[method-assign]
         return events
@@ -152,13 +158,17 @@ class RetryingSource:
         """True if there is nothing to release."""
         return self._wait is None and getattr(self._source, "is_spent", False)
 
+    def detach(self, when: Callable[[], bool]) -> None:
+        """Let the vendor continue a response in the background."""
+        detach(self._source, when)
+
     async def close(self) -> None:
         """Stop the request."""
         await self._source.close()
 
     async def _prepare_retry(self, error: ConverseError) -> RetryEvent:
         wait = self._policy.decide(error, self._attempt, self._draw())
-        if wait is None:
+        if wait is None or error.response_id:  # the vendor may still complete the response
             raise error
         # Close the source before the wait, during which the connection would be idle.
         await self._source.close()

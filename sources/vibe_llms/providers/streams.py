@@ -53,6 +53,21 @@ class EventSource(Protocol):
     async def close(self) -> None: ...
 
 
+def _always() -> bool:
+    return True
+
+
+def detach(source: object, when: Callable[[], bool] = _always) -> None:
+    """Let the vendor continue a response in the background after its source is closed.
+
+    Args:
+        when: Called when the source is closed: whether the vendor should continue.
+    """
+    method = getattr(source, "detach", None)
+    if method is not None:
+        method(when)
+
+
 class ResponseStream(Closing):
     """An ``AsyncStream`` over an event source.
 
@@ -145,6 +160,17 @@ class ResponseStream(Closing):
             pass
         assert self._response is not None  # no other task could close it
         return self._response
+
+    def detach(self, when: Callable[[], bool] = _always) -> None:
+        """Let the vendor continue a response in the background after the stream is closed.
+
+        Without this, closing the stream cancels the response. Call it after the first event.
+
+        Args:
+            when: Called when the stream is closed: whether the vendor should continue.
+        """
+        if self._source is not None:
+            detach(self._source, when)
 
     async def close(self) -> None:
         """Stop the response, even if another task reads it. May be called again."""

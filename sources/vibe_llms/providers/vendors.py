@@ -31,6 +31,7 @@ from vibe_llms.providers.tokenizers import CountingClient, VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.backgrounds import BackgroundFormat
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.models.genera import Genus
     from vibe_llms.providers.batches import VendorBatches
@@ -63,6 +64,7 @@ class Vendor(abc.ABC):
         further_settings: Additional settings, and the kind of each.
         cloud_credentials: Adds credentials to requests that have no key; ``None`` if the vendor has
             only keys.
+        background: Its requests about responses in the background; ``None`` without such responses.
     """
 
     dialect: Dialect
@@ -78,6 +80,7 @@ class Vendor(abc.ABC):
     count_field: str = ""
     further_settings: ClassVar[Mapping[str, Kind]] = {}
     cloud_credentials: CloudCredentials | None = None
+    background: BackgroundFormat | None = None
 
     def __init__(self, context: ProviderContext) -> None:
         self.context = context
@@ -180,6 +183,11 @@ class Vendor(abc.ABC):
     def keeps_responses(self) -> bool:
         """True if the vendor stores responses, so that they can be retrieved later."""
         return False
+
+    @property
+    def resumes_responses(self) -> bool:
+        """True if a request may name a response in the background to resume."""
+        return self.background is not None
 
     @property
     def known_quirks(self) -> Any:

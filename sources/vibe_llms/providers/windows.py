@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -25,7 +25,7 @@ from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.models.windows import Cut, cut_oldest, measure_canisters, measure_room, surely_fits
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.providers.streams import EventSource
+from vibe_llms.providers.streams import EventSource, detach
 from vibe_llms.providers.summaries import SUMMARY_TITLE, SUMMARY_TOKENS, Summary, summarize
 
 _ATTEMPTS: Final = 4
@@ -277,6 +277,10 @@ class _ShrinkingSource:
         await rejected.close()
         events = self._fitter.report_new_losses(opened.losses)
         return events or await self.receive()
+
+    def detach(self, when: Callable[[], bool]) -> None:
+        """Let the vendor continue a response in the background."""
+        detach(self._source, when)
 
     async def close(self) -> None:
         """Release everything."""

@@ -29,6 +29,7 @@ OPTIONS: Final = {
 
 WITHOUT_PLACE: Final = frozenset(
     {
+        "background",
         "parallel_invocations",
         "reasoning_budget_tokens",
         "reasoning_summary",

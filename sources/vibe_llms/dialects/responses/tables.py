@@ -18,6 +18,7 @@ INCOMPLETE_REASONS: Final = {
 """Stop reasons by the reason of an incomplete response; others are unknown, and kept."""
 
 PLACES: Final = {
+    "background": ("background",),
     "max_tokens": ("max_output_tokens",),
     "parallel_invocations": ("parallel_tool_calls",),
     "reasoning_effort": ("reasoning", "effort"),

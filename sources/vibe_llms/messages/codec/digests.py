@@ -28,7 +28,7 @@ def digest_request(request: Request) -> str:
         CodecError: JSON cannot represent a control or a schema.
     """
     tree = produce_converter().unstructure(request)
-    del tree["conversation_id"]
+    del tree["conversation_id"], tree["resume"]
     if tree["window"] == "stop":  # keeps the digests from before this field existed
         del tree["window"]
     # Likewise: keeps the digests of earlier recordings.

@@ -43,6 +43,11 @@ class GatewayVendor(Vendor):
     server_command = "vibe serve gateway"
     request_id_headers = ()  # the answer has the vendor's id of the request
 
+    @property
+    def resumes_responses(self) -> bool:
+        """True: the other side decides."""
+        return True
+
     def produce_processors(self, client: VendorClient) -> Processors:
         """Make the four processors; the other side counts the tokens."""
         processors = converse.produce_processors()

@@ -29,7 +29,7 @@ class RelayedAssembler(Assembler):
         super().__init__(provider=origin.provider, model=origin.name, **more)
 
     def _process(self, event: StreamEvent) -> StreamEvent:
-        if isinstance(event, RetryEvent):
+        if isinstance(event, RetryEvent) and not event.resumes:
             # Client and gateway count attempts separately; the sum is the number of times the
             # request was sent.
             event = attrs.evolve(event, attempt=self.attempts + 1)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects import responses
+from vibe_llms.dialects.responses.calling.background import BACKGROUND
 from vibe_llms.dialects.responses.quirks import Quirks
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.completions import list_models
@@ -41,6 +42,7 @@ class OpenAIResponsesVendor(OpenAIService):
 
     dialect = responses
     count_field = "input_tokens"
+    background = BACKGROUND
     # Instructions have the role that newer models use.
     quirks = Quirks(supervisor_role="developer", siblings=SIBLINGS)
     further_settings: ClassVar[Mapping[str, Kind]] = {

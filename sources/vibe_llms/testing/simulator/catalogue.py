@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
+from vibe_llms.testing.simulator.backgrounds import (
+    access_kept,
+    cancel_kept,
+    read_kept,
+    stream_kept,
+)
 from vibe_llms.testing.simulator.calls import CALLS, CallAnswer
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.generate_content import GEMINI
@@ -41,7 +47,7 @@ def answer_other(route: SimulatedRoute, request: SimulatedRequest) -> CallAnswer
     match route.purpose:
         case "models":
             return _list_models(route.protocol, request)
-        case "response" | "response_delete":
+        case "response" | "response_delete" | "response_cancel":
             return _answer_stored_response(route, request)
         case "tags":
             return {"models": [_describe_tag(name) for name in MODELS]}
@@ -108,14 +114,18 @@ def _describe_gemini_model(name: str) -> dict[str, Any]:
     }
 
 
-def _answer_stored_response(route: SimulatedRoute, request: SimulatedRequest) -> Mapping[str, Any]:
+def _answer_stored_response(route: SimulatedRoute, request: SimulatedRequest) -> CallAnswer:
     identity = route.names["response"]
-    if identity not in request.stored:
-        raise SimulatedRefusal(404, "missing", f"Response with id '{identity}' not found.")
+    kept = access_kept(request, identity)
     if route.purpose == "response_delete":
         del request.stored[identity]
         return {"id": identity, "object": "response.deleted", "deleted": True}
-    return cast(Mapping[str, Any], request.stored[identity]["response"])
+    if route.purpose == "response_cancel":
+        return cancel_kept(kept)
+    if request.query.get("stream") == "true":
+        after = int(request.query.get("starting_after", -1))
+        return stream_kept(kept, lambda event: event["sequence_number"] > after)
+    return read_kept(kept)
 
 
 def _describe_tag(name: str) -> dict[str, Any]:

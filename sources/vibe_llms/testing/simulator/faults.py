@@ -54,6 +54,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "overloaded": "=n: the first n requests (1) find the vendor overloaded.",
         "server_error": "=n: the first n requests (1) end in status 500.",
         "slow": "=n: each chunk of a stream, or the whole body, comes n milliseconds (10) late.",
+        "background_polls": "=n: a response in the background is complete after n polls (1).",
         "context_overflow": "The prompt is refused as too long, in the vendor's words; Ollama "
         "truncates it without an error.",
         "silent_overflow": "The answer ends because the context is full, under status 200.",

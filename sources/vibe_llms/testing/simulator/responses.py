@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final
 
+from vibe_llms.testing.simulator.backgrounds import keep_in_background
 from vibe_llms.testing.simulator.credentials import check_bearer
 from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
@@ -190,7 +191,7 @@ def _write_response(
         "object": "response",
         "created_at": request.now,
         "status": status,
-        "background": False,
+        "background": body.get("background") is True,
         "completed_at": None if started or reason else request.now,
         "error": None,
         "incomplete_details": {"reason": reason} if reason else None,
@@ -226,14 +227,31 @@ def _write_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt) -> dict[str, Any
 def render(
     turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> dict[str, Any]:
-    """Write a whole answer."""
-    return _write_response(turn, prompt, request, produce_items(turn, prompt, request))
+    """Write a whole answer; of a response in the background, only its beginning."""
+    items = produce_items(turn, prompt, request)
+    response = _write_response(turn, prompt, request, items)
+    if not response["background"]:
+        return response
+    queued = _write_response(turn, prompt, request, items, started=True) | {"status": "queued"}
+    keep_in_background(request, response["id"], queued)
+    return queued
 
 
 def stream(
     turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
-    """Write the events of an answer, numbered."""
+    """Write the events of an answer, numbered; the vendor keeps those of one in the background."""
+    if request.body.get("background") is not True:
+        return _stream(turn, prompt, request)
+    frames = list(_stream(turn, prompt, request))  # the vendor does not wait for its client
+    start: Any = frames[0].data
+    keep_in_background(request, start["response"]["id"], start["response"], frames)
+    return iter(frames)
+
+
+def _stream(
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
+) -> Iterator[SimulatedFrame]:
     items = produce_items(turn, prompt, request)
     number = 0
 

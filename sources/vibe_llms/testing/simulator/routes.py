@@ -66,6 +66,7 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (RESPONSES, "POST", r"/responses", "answer"),
     (RESPONSES, "GET", r"/responses/(?P<response>[^/]+)", "response"),
     (RESPONSES, "DELETE", r"/responses/(?P<response>[^/]+)", "response_delete"),
+    (RESPONSES, "POST", r"/responses/(?P<response>[^/]+)/cancel", "response_cancel"),
     (MESSAGES, "POST", r"/messages/count_tokens", "count"),
     (MESSAGES, "POST", r"/messages", "answer"),
     (MESSAGES, "POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),

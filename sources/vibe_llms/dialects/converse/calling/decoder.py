@@ -132,7 +132,7 @@ class Decoder(ResponseDecoder):
             raise ValueError(f"{event.type} is not an event of a response")
         if isinstance(event, LossEvent):
             self._reported_losses.append(event.loss)
-        elif isinstance(event, RetryEvent):
+        elif isinstance(event, RetryEvent) and not event.resumes:
             self._reported_retries += 1
         self._events.append(cast(StreamEvent, event))
 

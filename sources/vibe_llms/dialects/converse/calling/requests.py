@@ -31,6 +31,7 @@ _REST: Final = (
     "window",
     "native",
     "conversation_id",
+    "resume",
 )
 """The fields of a request that are not translated by a processor."""
 

@@ -3,7 +3,8 @@
 By default the vendor is asked to store nothing: the whole conversation is sent with every request.
 Reasoning is returned signed, so that it can be sent, too. To let the vendor store the state, set
 ``store``, ``previous_response_id`` or ``conversation`` in ``Request.native``. The vendor then puts
-the stored items before the canisters of the request, which must only be the new ones.
+the stored items before the canisters of the request, which must only be the new ones. A response in
+the background is stored until it has been received.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ STORED_CONVERSATION_FIELDS: Final = ("previous_response_id", "conversation")
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     request, parts, extras = draft.request, draft.parts, draft.extras
     defaults = compose_defaults(draft.attributes, extras)
+    if request.controls.get("background"):
+        defaults.pop("store", None)  # the vendor has to store what it answers in the background
     native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
     if request.invocation_choice == "auto":
         native |= extras.get("$said", {})  # the default that the client sent
@@ -45,7 +48,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     if not native["input"] and _continues_stored(native):
         del native["input"]
     native.pop("stream_options", None)
-    if draft.streaming:
+    if draft.streaming and not _waits_for_capacity(native):
         options = extras.get("$stream_options") or extras.get("stream_options")
         native |= {"stream": True, **({"stream_options": options} if options else {})}
     if (
@@ -87,6 +90,13 @@ def _restore_format(native: dict[str, Any], request: Request, extras: Mapping[st
         native["text"]["format"] = merge(our_format, native_format)
     elif kind is not None and request.schema == original_schema:
         native["text"]["format"] = native_format
+
+
+def _waits_for_capacity(native: Mapping[str, Any]) -> bool:
+    """Return whether the vendor may answer hours later, for which it cannot stream."""
+    options = native.get("background_options")
+    window = options.get("completion_window") if isinstance(options, Mapping) else None
+    return window not in (None, "soonest")
 
 
 def _continues_stored(native: Mapping[str, Any]) -> bool:

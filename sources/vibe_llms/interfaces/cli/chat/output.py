@@ -86,7 +86,8 @@ def describe_event(event: StreamEvent | LogEvent) -> str:
     if event.type == "generation.doubted":
         return "An earlier answer was lost in a crash; it may have been billed."
     if isinstance(event, RetryEvent):
-        return f"Retrying in {round(event.after_seconds, 1):g} s: {event.error.describe()}"
+        action = "Reconnecting" if event.resumes else "Retrying"
+        return f"{action} in {round(event.after_seconds, 1):g} s: {event.error.describe()}"
     return ""
 
 

@@ -11,6 +11,7 @@ from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationQueuedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -81,9 +82,13 @@ def _describe_step(event: LogEvent) -> str:
             return _join("answered", _describe_usage(event.usage), describe_cost(event.cents))
         case GenerationFailedEvent():
             times = f" after {event.attempts} attempts" if event.attempts > 1 else ""
+            if event.response_id:
+                return f"no answer yet; the vendor may still complete {event.response_id}"
             return f"no answer{times}: {event.error}" if event.error else "the answer was cancelled"
         case GenerationDoubtedEvent():
             return f"{event.model} may have been asked before, and billed without an answer"
+        case GenerationQueuedEvent():
+            return f"is answered in the background ({event.response_id})"
         case GenerationDeferredEvent():
             return "waits for the vendor's batch"
         case GenerationAnsweredEvent():
