@@ -132,18 +132,19 @@ async def test_a_stream_continues_after_a_lost_connection(
     assert simulator.requests[1].query == {"stream": "true", "starting_after": str(cut - 1)}
 
 
+@pytest.mark.parametrize(("cut", "arrived"), [(2, ""), (6, "One two")])
 async def test_a_connection_lost_again_and_again_leaves_the_id(
-    simulator: Simulator, access_model: Access
+    simulator: Simulator, access_model: Access, cut: int, arrived: str
 ) -> None:
     """The error names the response, which another request receives."""
     model = await access_model()
-    simulator.enqueue(Say(TEXT), simulate="cut_at_chunk=6")
+    simulator.enqueue(Say(TEXT), simulate=f"cut_at_chunk={cut}")
     async with model.stream(compose()) as stream:
         await anext(aiter(stream))
         simulator.switch("drop_connection_before_headers")
         with pytest.raises(ConverseError) as raised:
             await stream.response()
-    assert text_of(raised.value.arrived) == "One two"
+    assert text_of(raised.value.arrived) == arrived
     simulator.switch("")
     response_id = raised.value.response_id
     assert response_id.startswith("resp_")
