@@ -60,26 +60,26 @@ def draw() -> str:
     from fidelity.matrix import judge, survey_answered, survey_said
     from fidelity.parties import PARTIES
 
-    titles = [party.title for party in PARTIES]
+    titles = [f"to {party.title}" for party in PARTIES]
     said = [
         (feature.title, [judge(feature, party) for party in PARTIES]) for feature in survey_said()
     ]
-    parts = [HEAD, _head("Your messages, to each vendor", "-"), _draw_table(titles, said)]
-    parts.append(_head("A vendor's answers, to the other vendors", "-"))
+    parts = [HEAD, compose_head("Your messages, to each vendor", "-"), draw_table(titles, said)]
+    parts.append(compose_head("A vendor's answers, to the other vendors", "-"))
     for first in PARTIES:
         rows = [
             (feature.title, [judge(feature, party) for party in PARTIES])
             for feature in survey_answered(first)
         ]
-        parts += [_head(f"From {first.title}", "~"), _draw_table(titles, rows)]
+        parts += [compose_head(f"From {first.title}", "~"), draw_table(titles, rows)]
     return "\n".join(parts)
 
 
-def _head(title: str, line: str) -> str:
+def compose_head(title: str, line: str) -> str:
     return f"{title}\n{line * len(title)}\n"
 
 
-def _draw_table(titles: Sequence[str], rows: Iterable[tuple[str, Sequence[Verdict]]]) -> str:
+def draw_table(titles: Sequence[str], rows: Iterable[tuple[str, Sequence[Verdict]]]) -> str:
     """Returns a table of verdicts, with the reasons in notes below it."""
     notes: dict[tuple[str, ...], int] = {}
     lines = [
@@ -88,7 +88,7 @@ def _draw_table(titles: Sequence[str], rows: Iterable[tuple[str, Sequence[Verdic
         "   :stub-columns: 1",
         "",
     ]
-    lines += _draw_row("", [f"to {title}" for title in titles])
+    lines += _draw_row("", titles)
     for title, verdicts in rows:
         cells = []
         for verdict in verdicts:

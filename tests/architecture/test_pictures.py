@@ -54,6 +54,14 @@ def test_the_fidelity_matrix_is_up_to_date() -> None:
     assert drawn == page.read_text("utf-8"), "Run `python documentation/draw_fidelity.py`."
 
 
+def test_the_features_of_calls_are_up_to_date() -> None:
+    """The table of features is made of what the tests try."""
+    drawn = run("import draw_features; print(draw_features.draw(), end='')")
+
+    page = DOCUMENTATION / "reference" / "features.rst"
+    assert drawn == page.read_text("utf-8"), "Run `python documentation/draw_features.py`."
+
+
 def test_the_picture_of_the_engine_is_up_to_date() -> None:
     """The states of a run are drawn as the table decides now."""
     drawn = run("import draw_engine; print(draw_engine.draw(), end='')")
