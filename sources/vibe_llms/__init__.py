@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.descriptions import InvocableDescription as InvocableDescription
     from vibe_llms.messages.requests import Request as Request
     from vibe_llms.messages.requests import Response as Response
+    from vibe_llms.messages.server_tools import ServerTool as ServerTool
     from vibe_llms.messages.vectors import Vectors as Vectors
     from vibe_llms.plugins.discovery import discover_providers as discover_providers
     from vibe_llms.plugins.discovery import load_provider as load_provider
@@ -117,6 +118,7 @@ _MODULES = {
     "Request": "messages.requests",
     "Response": "messages.requests",
     "ResultCanister": "messages.canisters",
+    "ServerTool": "messages.server_tools",
     "Speaker": "instruments.speakers",
     "SupervisorCanister": "messages.canisters",
     "SyncBatchChannel": "batches.synchrony",

@@ -31,6 +31,9 @@ LENIENT: Final = "$lenient"
 MESSAGE: Final = "$message"
 """Note on a call, with the native fields of the message that contained only the call."""
 
+BODY: Final = "$body"
+"""Note on a vendor's own tool, with the fields of the request that belong to it."""
+
 AS_IT_IS: Final = "$as_it_is"
 """Note on a request or a tool whose schema must be sent unchanged to a vendor of the same protocol,
 although the vendor probably rejects it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import AS_IT_IS, read_native, without, write_json
+from vibe_llms.dialects.extras import AS_IT_IS, BODY, read_native, without, write_json
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
@@ -18,6 +18,9 @@ BROKEN_ARGUMENTS: Final = "INVALID_JSON"
 """Key for arguments that are not a JSON object, as Anthropic's documentation proposes:
 https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming
 """
+
+NO_TOOL: Final = "the vendor has no {}"
+"""Reason of the loss of a server tool."""
 
 _EMPTY_ARGUMENTS: Final = ("", "null", '""')
 
@@ -80,7 +83,7 @@ def is_vendors_own(invocable: InvocableDescription) -> bool:
     """
     native = invocable.native
     if native is None:
-        return False
+        return invocable.server_tool is not None and invocable.schema is None
     fields = read_native(native, "the description of an invocable")
     if native.protocol not in _PROTOCOLS_WITH_CUSTOM_TOOLS:
         return invocable.schema is None or fields.get("type") not in (None, "custom")
@@ -133,6 +136,8 @@ class InvocablesWriter:
         can_be_chosen: Whether the choice can name a tool.
         mark_tool: Adds a cache mark to a tool, if tools can have one. Takes the tool, the hint, its
             path, the quirks and the ledger.
+        service: The service whose server tools are written; the quirk ``server_tools`` overrides
+            it.
     """
 
     protocol: str
@@ -140,6 +145,7 @@ class InvocablesWriter:
     compose: Callable[[Offer], dict[str, Any]]
     can_be_chosen: Callable[[Mapping[str, Any]], bool] = bool
     mark_tool: Callable[[dict[str, Any], CacheHint, str, Any, Ledger], dict[str, Any]] | None = None
+    service: str = ""
 
     def nativize(
         self,
@@ -148,17 +154,29 @@ class InvocablesWriter:
         quirks: Any = None,
         *,
         provider: str = "",
+        model: str = "",
     ) -> Translation[JsonObject]:
         """Return the tools and the choice; empty without invocables.
 
+        Args:
+            model: The name of the model, on which server tools may depend.
+
         Raises:
-            RequestError: The native data of an invocable are invalid.
+            RequestError: The native data of an invocable are invalid, or a server tool lacks an
+                option that the vendor needs.
         """
         ledger = Ledger(protocol=self.protocol, provider=provider)
         tools: dict[str, dict[str, Any]] = {}
+        other_fields: dict[str, Any] = {}
         for index, invocable in enumerate(invocables):
             path = f"invocables[{index}]"
-            tool = self._write(invocable, path, quirks, ledger)
+            if invocable.native is None and invocable.server_tool is None:  # as most are
+                tool = self.write_tool(invocable, path, quirks, ledger)
+            else:
+                tool = self._write(invocable, path, quirks, ledger, model, other_fields)
+                if tool is not None and _is_named_like_another(tool, invocable, invocables):
+                    ledger.withhold(path, f"another tool is called {tool['name']}")
+                    tool = None
             if invocable.cache is not None:
                 tool = self._mark(tool, invocable.cache, f"{path}.cache", quirks, ledger)
             if tool is not None:
@@ -168,16 +186,51 @@ class InvocablesWriter:
             ledger.drop("invocation_choice", f"{choice}: this tool is not sent to the vendor")
             choice = "auto"
         offer = Offer(tools, choice, invocables, quirks, ledger)
-        return Translation(self.compose(offer), ledger.losses)
+        fields = self.compose(offer)
+        return Translation({**fields, **other_fields} if other_fields else fields, ledger.losses)
 
     def _write(
-        self, invocable: InvocableDescription, path: str, quirks: Any, ledger: Ledger
+        self,
+        invocable: InvocableDescription,
+        path: str,
+        quirks: Any,
+        ledger: Ledger,
+        model: str,
+        other_fields: dict[str, Any],
     ) -> dict[str, Any] | None:
-        native = invocable.native
-        if native is None or invocable.schema is not None or not is_vendors_own(invocable):
+        """Return a vendor's tool, or any other.
+
+        Args:
+            other_fields: Receives the tool's fields outside of ``tools``.
+        """
+        native, server_tool = invocable.native, invocable.server_tool
+        is_own = native is not None and invocable.schema is None and is_vendors_own(invocable)
+        if native is not None and is_own and ledger.admits(native):
+            fields = read_native(native, path)
+            other_fields |= _join(other_fields, fields.pop(BODY, {}))
+            return unwrap_own_tool(fields) or None
+        if server_tool is not None:
+            from vibe_llms.dialects.server_tools import write_server_tool
+
+            loss_count = len(ledger.losses)
+            written = write_server_tool(
+                server_tool,
+                path,
+                ledger,
+                service=getattr(quirks, "server_tools", self.service),
+                model=model,
+                is_foreign=native is not None,
+            )
+            if written is not None:
+                other_fields |= _join(other_fields, written.body)
+                return written.tool
+            if invocable.schema is None:
+                return None
+            del ledger.losses[loss_count:]
+            ledger.coerce(path, f"{NO_TOOL.format(server_tool.name)}; a function is sent")
             return self.write_tool(invocable, path, quirks, ledger)
-        if ledger.admits(native):
-            return unwrap_own_tool(read_native(native, path))
+        if not is_own:
+            return self.write_tool(invocable, path, quirks, ledger)
         ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
         return None
 
@@ -193,6 +246,23 @@ class InvocablesWriter:
             return self.mark_tool(tool, hint, path, quirks, ledger)
         ledger.omit_hint(path)
         return tool
+
+
+def _is_named_like_another(
+    tool: Mapping[str, Any], invocable: InvocableDescription, others: Iterable[InvocableDescription]
+) -> bool:
+    """Return whether the fixed name of a server tool is also the name of another tool."""
+    if invocable.server_tool is None or "name" not in tool:
+        return False
+    return any(each.name == tool["name"] for each in others if each is not invocable)
+
+
+def _join(fields: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    if not added:
+        return {}
+    from vibe_llms.dialects.server_tools import join_fields
+
+    return join_fields(fields, added)
 
 
 def describe(invocable: InvocableDescription) -> dict[str, Any]:

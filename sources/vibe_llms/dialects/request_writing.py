@@ -141,7 +141,11 @@ class RequestWriter:
             ),
             invocations=FunctionProcessor(
                 lambda request, model: invocables.nativize_invocables(
-                    request.invocables, request.invocation_choice, quirks, provider=model.provider
+                    request.invocables,
+                    request.invocation_choice,
+                    quirks,
+                    provider=model.provider,
+                    model=model.name,
                 ),
                 lambda native, _: dialect.normalize_invocables(native),
                 is_verbatim=True,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from vibe_llms.dialects.broken_requests import explain_missing_message
-from vibe_llms.dialects.extras import keep_native, make_native
+from vibe_llms.dialects.extras import BODY, keep_native, make_native
 from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
     TakenNames,
@@ -163,14 +164,34 @@ def describe_function(
 
 
 def describe_own_tool(
-    protocol: str, tool: Mapping[str, Any], name: str, taken: TakenNames
+    protocol: str,
+    tool: Mapping[str, Any],
+    name: str,
+    taken: TakenNames,
+    body: Mapping[str, Any] = MappingProxyType({}),
 ) -> InvocableDescription:
-    """Return a vendor's tool as an invocable with complete native data and a unique name."""
+    """Return a vendor's tool as an invocable with complete native data and a unique name.
+
+    If it is a server tool, the invocable has its common name, so that calls by any vendor match.
+
+    Args:
+        body: The other fields of the request, of which some belong to a tool.
+    """
+    # Imported only here, as the clients of most requests have only functions.
+    from vibe_llms.dialects.server_tools import find_own_fields, read_server_tool
+
+    server_tool = read_server_tool(protocol, tool, body)
+    own_fields = find_own_fields(protocol, server_tool, body) if server_tool else {}
+    if server_tool is not None:
+        name = server_tool.label or server_tool.name
     return InvocableDescription(
         name=taken.find_free(name),
         description=str(tool.get("description") or ""),
         schema=None,
-        native=make_native(protocol, wrap_own_tool(tool)),
+        native=make_native(
+            protocol, {**wrap_own_tool(tool), **({BODY: own_fields} if own_fields else {})}
+        ),
+        server_tool=server_tool,
     )
 
 

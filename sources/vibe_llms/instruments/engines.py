@@ -156,7 +156,8 @@ class Engine(Closing):
 
     Args:
         client: A model: its address, a :class:`.Model`, or a model of a provider.
-        tools: Functions, invokers and ensembles; or a connected registry, which stays connected.
+        tools: Functions, invokers, server tools and ensembles; or a connected registry, which stays
+            connected.
         approver: Decides about calls that need an approval; without one, the run is suspended.
         limits: Limits whose fields ``run_…`` apply to each run; by default as configured.
         store: Saves the conversation at each step; ``None`` to save nothing.

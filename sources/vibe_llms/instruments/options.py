@@ -49,9 +49,10 @@ class RequestOptions(EngineOptions, total=False):
 
     Attributes:
         system: Instructions, inserted before the prompt.
-        tools: Tools that the model may call: functions, invokers, descriptions and ensembles, or a
-            single tool. A :class:`.CacheHint` marks the function before it. The answer contains
-            the model's calls; an :class:`.Engine` executes them.
+        tools: Tools that the model may call: functions, invokers, descriptions, server tools and
+            ensembles, or a single tool. A :class:`.CacheHint` marks the function before it. The
+            answer contains the model's calls; an :class:`.Engine` executes them, and the vendor
+            those of a :class:`.ServerTool`.
         invocables: Descriptions of further tools.
         continuation: Let the model continue its own last turn.
     """

@@ -19,7 +19,8 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.invokers import Invoker, produce_invoker
 from vibe_llms.messages.contents import CacheHint
-from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.descriptions import InvocableDescription, describe_server_tool
+from vibe_llms.messages.server_tools import ServerTool
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.libraries import LibraryPrompt, Resource
@@ -79,7 +80,7 @@ FUNCTIONS: Final = "functions"
 """Name of the ensemble that holds functions given directly as tools."""
 
 
-_SingleTool: TypeAlias = Invoker | InvocableDescription | Callable[..., Any]
+_SingleTool: TypeAlias = Invoker | InvocableDescription | ServerTool | Callable[..., Any]
 
 
 def _ensure_invokers(tools: Iterable[_SingleTool]) -> tuple[Invoker, ...]:
@@ -124,14 +125,15 @@ class FunctionsEnsemble:
         """Do nothing: the functions do not change."""
 
 
-Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | Callable[..., Any]
-"""Forms of a tool: a function, an invoker, a description, or an ensemble of tools."""
+Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | ServerTool | Callable[..., Any]
+"""Forms of a tool: a function, an invoker, a description, a server tool, or an ensemble of tools.
+"""
 
 Tools: TypeAlias = Iterable[Tool | CacheHint] | Tool
 """Tools, among which there may be marks for prompt caches."""
 
 
-_USUAL_TOOLS: Final = (Invoker, InvocableDescription, FunctionType, MethodType)
+_USUAL_TOOLS: Final = (Invoker, InvocableDescription, ServerTool, FunctionType, MethodType)
 
 
 def describe_tools(tools: Tools) -> tuple[InvocableDescription, ...]:
@@ -150,10 +152,15 @@ def describe_tools(tools: Tools) -> tuple[InvocableDescription, ...]:
             )
         invokers = tool.invokers if isinstance(tool, FunctionsEnsemble) else (tool,)
         described += [
-            each if isinstance(each, InvocableDescription) else produce_invoker(each).describe()
-            for each in invokers
+            each if isinstance(each, InvocableDescription) else _describe(each) for each in invokers
         ]
     return tuple(described)
+
+
+def _describe(tool: _SingleTool) -> InvocableDescription:
+    if isinstance(tool, ServerTool):
+        return describe_server_tool(tool)
+    return produce_invoker(tool).describe()
 
 
 def is_ensemble(tool: Tool) -> bool:
@@ -169,7 +176,7 @@ def list_tools(tools: Tools) -> tuple[Tool, ...]:
     Raises:
         RequestError: A cache hint does not follow a function.
     """
-    if callable(tools) or isinstance(tools, (Ensemble, Invoker, InvocableDescription)):
+    if callable(tools) or isinstance(tools, (Ensemble, Invoker, InvocableDescription, ServerTool)):
         return (tools,)
     listed: list[Tool] = []
     for tool in tools:

@@ -21,8 +21,9 @@ from vibe_llms.invocables.gates import Gates
 from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome, produce_structure
 from vibe_llms.invocables.validation import Validator, produce_validator
 from vibe_llms.messages.contents import CacheHint
-from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.descriptions import InvocableDescription, describe_server_tool
 from vibe_llms.messages.json_values import ensure_schema
+from vibe_llms.messages.server_tools import CALLER_TOOLS, ServerTool
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.schemas import FunctionForm
@@ -101,7 +102,8 @@ class Invoker:
             object. A result that does not match it is an error.
         conclude: Turns the function's return value into an outcome.
         source: The object from which the invoker was made, for consumers that use the protocol of
-            the object.
+            the object. If it is a :class:`ServerTool` such as ``computer`` or ``memory``, a vendor
+            that defines the tool is offered it, and this function executes its calls.
         is_asynchronous: True if the function is awaited rather than run in a thread; derived.
 
     Raises:
@@ -168,7 +170,11 @@ class Invoker:
         if isinstance(self.source, InvocableDescription):
             return attrs.evolve(self.source, name=self.name, cache=self.cache or self.source.cache)
         return InvocableDescription(
-            name=self.name, description=self.description, schema=self.schema, cache=self.cache
+            name=self.name,
+            description=self.description,
+            schema=self.schema,
+            cache=self.cache,
+            server_tool=self.source if isinstance(self.source, ServerTool) else None,
         )
 
     def check(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:
@@ -204,7 +210,7 @@ class Invoker:
 
 
 def produce_invoker(
-    function: Callable[..., Any] | Invoker | InvocableDescription,
+    function: Callable[..., Any] | Invoker | InvocableDescription | ServerTool,
     *,
     name: str = "",
     description: str = "",
@@ -216,8 +222,8 @@ def produce_invoker(
     Args:
         function: The function. The annotations become the schema, and the docstring becomes the
             description. The function gets keyword arguments of the annotated types. An invoker is
-            returned unchanged. A call of a description without a function suspends the run until
-            the conversation has its result.
+            returned unchanged. A call of a description or a server tool, which have no function,
+            suspends the run until the conversation has its result.
         name: The name; by default, that of the function.
         description: The description; by default, the docstring without its section on arguments.
         schema: A schema in place of the derived one; the arguments are then passed unchanged.
@@ -229,6 +235,8 @@ def produce_invoker(
     """
     if isinstance(function, Invoker):
         return function
+    if isinstance(function, ServerTool):
+        function = describe_server_tool(function)
     if isinstance(function, InvocableDescription):
         return _produce_external(function)
     options = {**getattr(function, MARK, {}), **options}
@@ -278,12 +286,14 @@ def _produce_external(description: InvocableDescription) -> Invoker:
     def explain(arguments: JsonObject, context: InvocationContext) -> Outcome:
         return fail(f"{description.name} is executed elsewhere and has no function here.")
 
+    server_tool = description.server_tool
+    purpose = f"The vendor's own {server_tool.name}." if server_tool else description.name
     return Invoker(
         name=description.name,
-        description=description.description or description.name,
+        description=description.description or purpose,
         schema=description.schema or {},
         function=explain,
-        needs_approval=True,
+        needs_approval=server_tool is None or server_tool.name in CALLER_TOOLS,
         source=description,
     )
 

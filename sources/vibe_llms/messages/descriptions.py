@@ -10,6 +10,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.contents import CacheHint, Native
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.json_values import ensure_schema, write_plain
+from vibe_llms.messages.server_tools import ServerTool
 
 CHOICES = ("auto", "none", "required")
 """Choices that do not name a tool; no tool may have such a name."""
@@ -28,6 +29,8 @@ class InvocableDescription:
         enforced: Whether the vendor enforces the schema, if it can.
         native: A vendor's own tool, verbatim.
         cache: A mark for prompt caches behind this tool.
+        server_tool: A server tool, which each dialect writes as its vendor's own. With a schema,
+            a vendor without that tool is offered a function in its place.
 
     Raises:
         RequestError: The name or the description is empty, or a field is invalid.
@@ -39,9 +42,11 @@ class InvocableDescription:
     enforced: bool = False
     native: Native | None = None
     cache: CacheHint | None = None
+    server_tool: ServerTool | None = None
 
     def __attrs_post_init__(self) -> None:
-        needed = ("name",) if self.native else ("name", "description")
+        is_known = self.native is not None or self.server_tool is not None
+        needed = ("name",) if is_known else ("name", "description")
         for field in needed:
             if not getattr(self, field).strip():
                 raise RequestError(
@@ -49,3 +54,10 @@ class InvocableDescription:
                     detail=f"The invocable {self.name!r} needs a {field}.",
                     remedy="A model misuses tools without one.",
                 )
+
+
+def describe_server_tool(tool: ServerTool) -> InvocableDescription:
+    """Return the description of a server tool, by which a request offers it."""
+    return InvocableDescription(
+        name=tool.label or tool.name, description="", schema=None, server_tool=tool
+    )

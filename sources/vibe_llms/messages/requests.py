@@ -22,11 +22,12 @@ from vibe_llms.messages.canisters import (
     Usage,
 )
 from vibe_llms.messages.contents import CacheHint, Native, RefusalContent
-from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription, describe_server_tool
 from vibe_llms.messages.endings import Shortfall, find_shortfall
 from vibe_llms.messages.field_types import conform_fields, ensure_members, evolve_unchecked
 from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.server_tools import ServerTool
 from vibe_llms.messages.views import add_usages, text_of
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
@@ -43,13 +44,15 @@ def _ensure_canisters(canisters: Iterable[AnyCanister]) -> tuple[AnyCanister, ..
 
 
 def _ensure_invocables(
-    invocables: Iterable[InvocableDescription | CacheHint],
+    invocables: Iterable[InvocableDescription | ServerTool | CacheHint],
 ) -> tuple[InvocableDescription, ...]:
     """Return descriptions as a tuple; a mark among them belongs to the description before it."""
     described: list[Any] = []
     for each in invocables:
         if isinstance(each, CacheHint) and described:
             described[-1] = attrs.evolve(described[-1], cache=each)
+        elif isinstance(each, ServerTool):
+            described.append(describe_server_tool(each))
         else:
             described.append(each)
     return ensure_members(described, (InvocableDescription,), "invocables")
@@ -63,7 +66,7 @@ class Request:
         canisters: The conversation so far, oldest first.
         model: Address of the model, ``provider:name``; may be empty. Part of the digest.
         controls: Parameters by name, such as ``temperature``.
-        invocables: The tools that the model can call.
+        invocables: The tools that the model can call; a :class:`ServerTool` is described.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of one invocable.
         schema: A JSON Schema to which the answer must conform. The order of its properties is
             part of it: a model held to a schema by a grammar answers in that order.

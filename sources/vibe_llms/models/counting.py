@@ -157,6 +157,9 @@ def count_invocable(
     texts = [invocable.name, invocable.description]
     if invocable.native is not None:
         texts.append(invocable.native.data)
+    if invocable.server_tool is not None:
+        options = invocable.server_tool.list_options()
+        texts += [str(getattr(invocable.server_tool, option)) for option in options]
     if invocable.schema is not None:
         texts.append(_write(invocable.schema))
     return INVOCABLE_OVERHEAD + count_text("\n".join(texts), attributes).widen(0.4)

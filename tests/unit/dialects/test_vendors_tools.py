@@ -17,17 +17,16 @@ from vibe_llms.messages.losses import LossKind, Translation
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 OWN: list[tuple[str, dict[str, Any]]] = [
-    ("chat_completions", {"type": "openrouter:web_search"}),
-    ("chat_completions", {"name": "nobody knows"}),
-    ("generate_content", {"googleSearch": {}}),
-    ("generate_content", {"google_search": {}}),
-    ("generate_content", {"codeExecution": {}}),
-    ("generate_content", {"urlContext": {}}),
+    ("chat_completions", {"type": "openrouter:datetime"}),
+    ("chat_completions", {"name": "unknown"}),
+    ("generate_content", {"googleMaps": {}}),
+    ("generate_content", {"retrieval": {}}),
     ("generate_content", {"fileSearch": {"fileSearchStoreNames": ["s"]}}),
-    ("messages", {"type": "web_search_20250305", "name": "web_search"}),
+    ("messages", {"type": "bash_20250124", "name": "bash"}),
     ("messages", {"type": "mcp_toolset", "mcp_server_name": "s"}),
     ("ollama_chat", {"type": "x", "name": "y"}),
-    ("responses", {"type": "web_search"}),
+    ("responses", {"type": "image_generation"}),
+    ("responses", {"type": "local_shell"}),
     ("responses", {"type": "file_search", "vector_store_ids": ["vs_1"]}),
 ]
 FUNCTIONS: list[tuple[str, dict[str, Any]]] = [

@@ -71,6 +71,8 @@ class Quirks:
         maximum_stops: How many stop sequences are accepted; ``None`` for any number.
         cache_marks: The vendor's cache hints: ``openai`` (a key, lifetimes and breakpoints),
             ``cache_control`` (Anthropic's marks, as at OpenRouter), or none.
+        server_tools: The service whose server tools it has, as named in
+            ``data/dialects/server_tools.toml``; empty if it has none.
         siblings: Other interfaces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
     """
@@ -106,6 +108,7 @@ class Quirks:
     refused_fields: Annotated[tuple[str, ...], FILLED] = attrs.field(default=(), converter=_freeze)
     maximum_stops: int | None = 4
     cache_marks: Literal["", "openai", "cache_control"] = "openai"
+    server_tools: String = ""
     siblings: tuple[tuple[str, str], ...] = ()
 
     @cached_property
@@ -116,7 +119,12 @@ class Quirks:
         OpenAI in more than ids and refused fields, so that every request must be checked.
         """
         without_these = attrs.evolve(
-            self, id_pattern=".+", cache_marks="openai", siblings=(), refused_fields=()
+            self,
+            id_pattern=".+",
+            cache_marks="openai",
+            siblings=(),
+            refused_fields=(),
+            server_tools="",
         )
         if without_these != Quirks():
             return None

@@ -24,11 +24,14 @@ class Quirks:
         takes_display_names: Whether inline data may have a name (``displayName``).
         name_pattern: A regular expression for valid names of functions. The documentation allows
             64 characters in some places and 128 in others.
+        server_tools: The service whose server tools it has, as named in
+            ``data/dialects/server_tools.toml``; empty if it has none.
     """
 
     shows_thoughts: bool = False
     takes_display_names: bool = True
     name_pattern: str = "[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
+    server_tools: str = "gemini"
 
 
 def find_generation(attributes: ModelAttributes) -> int:

@@ -16,6 +16,9 @@ class Quirks:
 
     Attributes:
         name_pattern: A regular expression for valid names of tools.
+        server_tools: The service whose server tools it has, as named in
+            ``data/dialects/server_tools.toml``; empty if it has none.
     """
 
     name_pattern: str = "[a-zA-Z0-9_-]{1,128}"
+    server_tools: str = "anthropic"

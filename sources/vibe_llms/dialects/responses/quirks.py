@@ -20,6 +20,8 @@ class Quirks:
             models accept it, OpenAI accepts only reasoning that it has signed.
         takes_audio: Whether a message may contain audio.
         name_pattern: A regular expression for valid names of tools.
+        server_tools: The service whose server tools it has, as named in
+            ``data/dialects/server_tools.toml``; empty if it has none.
         siblings: Other interfaces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
     """
@@ -28,4 +30,5 @@ class Quirks:
     takes_reasoning: bool = False
     takes_audio: bool = False
     name_pattern: str = "[a-zA-Z0-9_-]{1,64}"
+    server_tools: str = "openai"
     siblings: tuple[tuple[str, str], ...] = ()

@@ -48,7 +48,7 @@ class VertexVendor(GoogleVendor):
         "project": WORD,
     }
     version = "v1beta1"
-    quirks = Quirks(shows_thoughts=True)
+    quirks = Quirks(shows_thoughts=True, server_tools="vertex")
     cloud_credentials: GoogleCredentials
 
     def __init__(self, context: ProviderContext) -> None:

@@ -20,7 +20,7 @@ class OpenAIVendor(OpenAIService, CompletionsVendor):
     """OpenAI, or Azure with OpenAI's package, by Chat Completions."""
 
     # The newest models also accept 64 characters.
-    quirks = Quirks(siblings=SIBLINGS, id_pattern=r"[\s\S]{1,40}")
+    quirks = Quirks(siblings=SIBLINGS, id_pattern=r"[\s\S]{1,40}", server_tools="openai")
     further_settings: ClassVar[Mapping[str, Kind]] = {
         **OpenAIService.further_settings,
         "azure_deployment": TEXT,

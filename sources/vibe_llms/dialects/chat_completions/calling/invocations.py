@@ -10,6 +10,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import LENIENT, merge, read_native
 from vibe_llms.dialects.free_text import split_format, write_chat_format
 from vibe_llms.dialects.invocations import (
+    NO_TOOL,
     InvocablesWriter,
     Offer,
     describe,
@@ -36,6 +37,8 @@ def withhold_schemaless(
         path = f"invocables[{index}]"
         if invocable.schema is None:
             reason = f"{invocable.name} has no schema, and the vendor accepts only tools with one"
+            if invocable.server_tool is not None:
+                reason = NO_TOOL.format(invocable.server_tool.name)
             losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
         elif is_vendors_own(invocable):
             reason = f"{invocable.name} is a vendor's own tool; it is sent as an ordinary function"

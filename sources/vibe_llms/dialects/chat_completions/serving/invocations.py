@@ -8,7 +8,7 @@ from typing import Any
 from vibe_llms.dialects.cache_hints import take_cache_control
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.extras import AS_IT_IS, LENIENT, collect_extras, make_native
+from vibe_llms.dialects.extras import AS_IT_IS, BODY, LENIENT, collect_extras, make_native
 from vibe_llms.dialects.invocations import TakenNames, is_closed
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.foundation.json_types import JsonObject
@@ -31,12 +31,28 @@ def normalize_invocables(
         taken_names.add(invocables[-1].name)
     for function in native.get("functions") or ():
         invocables.append(_normalize_function({"function": function}, "functions"))
+    options = native.get("web_search_options")
+    if isinstance(options, Mapping):
+        invocables.append(_describe_search(options, taken_names))
     names = {each.name for each in invocables}
     choice = _normalize_choice(native)
     is_valid = choice in ("auto", "none") or (choice == "required" and names) or choice in names
     if not is_valid:
         choice = "auto"
     return Translation((tuple(invocables), choice))
+
+
+def _describe_search(options: Mapping[str, Any], taken_names: TakenNames) -> InvocableDescription:
+    """Return the web search, which has no entry in ``tools``."""
+    from vibe_llms.dialects.server_tools import SEARCH_OPTIONS, read_search_options
+
+    return InvocableDescription(
+        name=taken_names.find_free("web_search"),
+        description="",
+        schema=None,
+        native=make_native(PROTOCOL, {"type": None, BODY: {SEARCH_OPTIONS: options}}),
+        server_tool=read_search_options(PROTOCOL, options),
+    )
 
 
 def _normalize_tool(tool: Mapping[str, Any], taken_names: TakenNames) -> InvocableDescription:

@@ -67,6 +67,8 @@ def normalize_request(
     schema = normalize_schema(native)
     invocables, choice = tools.value
     extras = collect_extras(native, (*_READ_ELSEWHERE, *list_fields(native, controls.value)))
+    if isinstance(native.get("web_search_options"), Mapping):
+        del extras["web_search_options"]  # it is a tool
     if native.get("tool_choice") and not is_choice_unchanged(native, choice, invocables):
         extras["$choice"] = {"said": native["tool_choice"], "meant": choice}
         if is_simplified(native["tool_choice"], choice):

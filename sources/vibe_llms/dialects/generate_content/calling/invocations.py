@@ -73,7 +73,9 @@ def _write_choice(offer: Offer) -> dict[str, Any]:
     return {}
 
 
-nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose, _is_function).nativize
+nativize_invocables = InvocablesWriter(
+    PROTOCOL, _write_tool, _compose, _is_function, service="gemini"
+).nativize
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:

@@ -66,7 +66,7 @@ def _compose(offer: Offer) -> dict[str, Any]:
 
 
 nativize_invocables = InvocablesWriter(
-    PROTOCOL, _write_tool, _compose, mark_tool=_mark_tool
+    PROTOCOL, _write_tool, _compose, mark_tool=_mark_tool, service="anthropic"
 ).nativize
 
 

@@ -26,6 +26,9 @@ _SAMPLING: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 }
 """For each control, whether a value is allowed while the model thinks, and the rule in words."""
 
+_JOINED: Final = ("betas", "mcp_servers")
+"""Lists of a request to which server tools and the caller's native fields contribute."""
+
 _DEFAULT_ANSWER_TOKENS: Final = 4096
 """Maximum answer if neither the request nor the model's attributes set one."""
 
@@ -36,6 +39,12 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     keeps_schema = extras.get(AS_IT_IS)  # requested by a client of this protocol
     schema = nativize_schema(draft.request.schema, None if keeps_schema else draft.ledger)
     # Later parts override earlier ones, so the caller's native parameters come last.
+    # The caller's beta features and MCP servers join those of server tools.
+    shared = {name: parts.invocations[name] for name in _JOINED if name in parts.invocations}
+    if shared:
+        from vibe_llms.dialects.server_tools import join_fields
+
+        extras = join_fields(shared, extras)
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
     if not body.get("messages"):  # there are only instructions

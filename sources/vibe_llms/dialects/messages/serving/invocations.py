@@ -33,16 +33,39 @@ def take_invocables(request_fields: dict[str, Any]) -> tuple[InvocableDescriptio
     invocables: list[InvocableDescription] = []
     used_names = TakenNames(CHOICES)
     for tool in request_fields.pop("tools", None) or ():
-        invocables.append(_read_tool(tool, used_names))
+        invocables.append(_read_tool(tool, used_names, request_fields))
         used_names.add(invocables[-1].name)
+    _take_servers(request_fields, invocables)
     return tuple(invocables)
 
 
-def _read_tool(tool: Mapping[str, Any], used_names: TakenNames) -> InvocableDescription:
+def _take_servers(
+    request_fields: dict[str, Any], invocables: Sequence[InvocableDescription]
+) -> None:
+    """Remove the MCP servers of tools from a request: they are kept with their tools."""
+    servers = request_fields.get("mcp_servers")
+    if not isinstance(servers, list):
+        return
+    labels = {each.server_tool.label for each in invocables if each.server_tool is not None}
+    others = [
+        each
+        for each in servers
+        if not isinstance(each, Mapping) or each.get("name") not in labels - {None}
+    ]
+    if others:
+        request_fields["mcp_servers"] = others
+    else:
+        del request_fields["mcp_servers"]
+
+
+def _read_tool(
+    tool: Mapping[str, Any], used_names: TakenNames, request_fields: Mapping[str, Any]
+) -> InvocableDescription:
     schema = tool.get("input_schema")
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
     if not is_ours or tool["name"] in used_names:  # the vendor will report duplicate names
-        return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), used_names)
+        name = _name_own_tool(tool)
+        return describe_own_tool(PROTOCOL, tool, name, used_names, request_fields)
     tool, hint = take_cache_control(tool)
     extras = collect_extras(tool, ("name", "description", "input_schema", "strict"))
     is_strict = tool.get("strict") is True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.invocations import is_vendors_own, write_parameters
+from vibe_llms.dialects.invocations import NO_TOOL, is_vendors_own, write_parameters
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.foundation.json_types import JsonObject
@@ -23,12 +23,13 @@ def nativize_invocables(
     quirks: Quirks | None = None,
     *,
     provider: str = "",
+    model: str = "",
 ) -> Translation[JsonObject]:
     """Return ``tools``; empty without invocables.
 
     This protocol has no tool choice: tools that must not be called are left out.
     """
-    del quirks  # no vendor of this dialect has quirks
+    del quirks, model  # no vendor of this dialect has quirks or server tools
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     path = "invocation_choice"
     offered = list(enumerate(invocables))
@@ -50,6 +51,12 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
     is_own = item.schema is None and is_vendors_own(item)
     if item.cache is not None:
         ledger.omit_hint(f"{path}.cache")
+    if item.server_tool is not None and not ledger.admits(item.native):
+        reason = NO_TOOL.format(item.server_tool.name)
+        if item.schema is None:
+            ledger.withhold(path, reason)
+            return None
+        ledger.coerce(path, f"{reason}; a function is sent")
     if is_own and item.native is not None and not ledger.admits(item.native):
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None

@@ -74,7 +74,7 @@ def write_tool_choice(tool: Mapping[str, Any]) -> JsonObject:
     return {"type": kind}
 
 
-nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
+nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose, service="openai").nativize
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:

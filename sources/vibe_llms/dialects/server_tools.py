@@ -1,0 +1,499 @@
+"""Server tools in each dialect, by the table ``data/dialects/server_tools.toml``.
+
+A row of the table has a template of the vendor's tool. To write a tool, its options are put into
+the template; to read a client's tool, the template is compared with it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from vibe_llms.dialects.extras import make_native, merge, without
+from vibe_llms.dialects.invocations import NO_TOOL
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.package_data import access_data
+from vibe_llms.foundation.sentinels import ABSENT
+from vibe_llms.messages.server_tools import ServerTool
+
+JsonFields: TypeAlias = dict[str, Any]
+
+SEARCH_OPTIONS: Final = "web_search_options"
+"""Field of Chat Completions that turns the web search on."""
+
+RESTRICTIONS: Final = frozenset({"domains", "blocked_domains", "tools", "approval"})
+"""Options that limit what a tool may do: without them, the tool is not sent."""
+
+VENDOR_IDS: Final = frozenset({"stores", "container", "files"})
+"""Options with ids that only one vendor knows."""
+
+
+@frozen(kw_only=True)
+class ToolForm:
+    """The form of a server tool in one service: a row of the table.
+
+    Attributes:
+        dialect: The protocol.
+        name: The server tool.
+        service: The service that has the tool.
+        tool: Template of the entry in ``tools``; ``None`` if there is none.
+        body: Template of further fields of the request.
+        also: Further types by which clients name the tool.
+        models: Patterns of the names of the models that have it; empty for all.
+        needs: Options that must be set.
+        absent: The meaning of options that a client leaves out.
+        source, date: The evidence.
+    """
+
+    dialect: str
+    name: str
+    service: str
+    source: str
+    date: datetime.date
+    tool: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] = attrs.field(factory=dict)
+    also: Sequence[str] = ()
+    models: Sequence[str] = ()
+    needs: Sequence[str] = ()
+    absent: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @functools.cached_property
+    def options(self) -> frozenset[str]:
+        """The options that the form has."""
+        names = _survey_placeholders(self.tool) | _survey_placeholders(self.body)
+        return frozenset(option for name in names for option in _find_slot(name).options)
+
+    def has_model(self, model: str) -> bool:
+        """Return whether a model has the tool."""
+        return not self.models or any(fnmatchcase(model, each) for each in self.models)
+
+
+@functools.cache
+def access_forms() -> tuple[ToolForm, ...]:
+    """Return the table; it is read when a request first has a server tool."""
+    import tomllib
+
+    table = tomllib.loads(access_data("dialects", "server_tools.toml").read_text("utf-8"))
+    return tuple(
+        ToolForm(dialect=dialect, name=name, **row)
+        for dialect, tools in table.items()
+        for name, rows in tools.items()
+        for row in rows
+    )
+
+
+@frozen
+class WrittenTool:
+    """A server tool in a vendor's format.
+
+    Attributes:
+        tool: The entry in ``tools``; ``None`` if there is none.
+        body: Further fields of the request.
+    """
+
+    tool: dict[str, Any] | None
+    body: dict[str, Any]
+
+
+def write_server_tool(
+    tool: ServerTool, path: str, ledger: Ledger, *, service: str, model: str, is_foreign: bool
+) -> WrittenTool | None:
+    """Write a server tool as the vendor's own; ``None``, with a loss, if the vendor has none.
+
+    Args:
+        path: Path of the tool, for losses.
+        service: The vendor's service; empty if it has no server tools.
+        model: Name of the model; empty if it is unknown.
+        is_foreign: Whether the ids in the tool belong to another vendor.
+    """
+    form = _choose_form(tool, path, ledger, service, model, is_foreign=is_foreign)
+    if form is None:
+        return None
+    if is_foreign and VENDOR_IDS.intersection(tool.list_options()):
+        if VENDOR_IDS.intersection(form.needs):
+            ledger.withhold(path, f"{tool.name}: its {', '.join(form.needs)} are another vendor's")
+            return None
+        for option in VENDOR_IDS.intersection(tool.list_options()):
+            ledger.withhold(f"{path}.server_tool.{option}", "it is at another vendor")
+        tool = attrs.evolve(tool, stores=(), container=None, files=())
+    missing = [name for name in tool.list_options() if name not in form.options]
+    # A vendor without approvals never asks.
+    limits = [
+        name
+        for name in missing
+        if name in RESTRICTIONS and (name != "approval" or tool.approval == "always")
+    ]
+    if limits:
+        ledger.withhold(path, f"{tool.name} cannot be limited there: no {', '.join(limits)}")
+        return None
+    for name in missing:
+        if name not in RESTRICTIONS:
+            ledger.drop(f"{path}.server_tool.{name}", "the vendor's tool has no such option")
+    return _fill_form(form, tool, path, ledger)
+
+
+def _choose_form(
+    tool: ServerTool, path: str, ledger: Ledger, service: str, model: str, *, is_foreign: bool
+) -> ToolForm | None:
+    forms = [
+        each
+        for each in access_forms()
+        if (each.dialect, each.name, each.service) == (ledger.protocol, tool.name, service)
+    ]
+    suitable = [each for each in forms if each.has_model(model)]
+    if not suitable:
+        reason = NO_TOOL.format(tool.name)
+        if forms:
+            patterns = dict.fromkeys(pattern for each in forms for pattern in each.models)
+            reason += f" for this model, only for {', '.join(patterns)}"
+        ledger.withhold(path, reason)
+        return None
+    given = {*tool.list_options()}
+    form = next((each for each in suitable if given.issuperset(each.needs)), None)
+    if form is None:
+        needed = " and ".join(suitable[0].needs)
+        if is_foreign:
+            ledger.withhold(path, f"{tool.name} needs {needed} there")
+            return None
+        raise RequestError(
+            path=path,
+            detail=f"The server tool {tool.name!r} needs {needed} there.",
+            remedy=f"Pass them: ServerTool({tool.name!r}, {suitable[0].needs[0]}=…).",
+        )
+    return form
+
+
+def _fill_form(form: ToolForm, tool: ServerTool, path: str, ledger: Ledger) -> WrittenTool:
+    native = tool.native
+    if native is not None and not native.protocol:  # for every protocol
+        native = attrs.evolve(native, protocol=ledger.protocol)
+    extras = ledger.read_sendable(native, f"{path}.server_tool")
+    body = _fill(form.body, tool)
+    if form.tool is None:
+        if body is ABSENT:  # the field turns the tool on, even if it is empty
+            body = {next(key for key, each in form.body.items() if isinstance(each, Mapping)): {}}
+        return WrittenTool(None, merge(body, extras))
+    body = {} if body is ABSENT else body
+    filled = {name: _fill(template, tool) for name, template in form.tool.items()}
+    written = {
+        # An object of the protocol, such as ``googleSearch``, is needed even if it is empty.
+        name: {} if value is ABSENT else value
+        for name, value in filled.items()
+        if value is not ABSENT or ledger.protocol == "generate_content"
+    }
+    return WrittenTool(merge(written, extras), body)
+
+
+def read_server_tool(
+    dialect: str, tool: Mapping[str, Any], body: Mapping[str, Any]
+) -> ServerTool | None:
+    """Return a client's tool as a server tool; ``None`` if it has no counterpart.
+
+    Fields that only the client's protocol has become native fields of the server tool. If such a
+    field limits the tool in a way that cannot be translated, there is no counterpart.
+
+    Args:
+        tool: The client's tool.
+        body: The whole request, as some tools have fields outside of ``tools``.
+    """
+    # The services of a dialect share types: the form that explains most of the tool applies.
+    readings = [
+        _read(form, tool, body) for form in _index_forms(dialect).get(_identify(dialect, tool), ())
+    ]
+    if not readings:
+        return None
+    form, found, left = min(readings, key=lambda reading: len(str(reading[2])))
+    if _limits(form.tool, left) or not found.keys() >= {*form.needs}:
+        return None
+    return _make(form, found, dialect, left)
+
+
+def _read(
+    form: ToolForm, tool: Mapping[str, Any], body: Mapping[str, Any]
+) -> tuple[ToolForm, JsonFields, JsonFields]:
+    """Return a form, the options found by it, and the fields of the tool that it does not have."""
+    found: JsonFields = {}
+    left = _bind(form.tool, tool, found)
+    for name, template in form.body.items():
+        if isinstance(template, list) and template and body.get(name):
+            _bind(template, body[name], found)
+    return form, found, {} if left is ABSENT else without(left, "type")
+
+
+def find_own_fields(dialect: str, tool: ServerTool, body: Mapping[str, Any]) -> JsonFields:
+    """Return the fields of a client's request that only one tool has, such as its MCP server."""
+    if dialect != "messages" or tool.name != "mcp":
+        return {}
+    servers = body.get("mcp_servers")
+    own = [
+        each
+        for each in (servers if isinstance(servers, list) else ())
+        if isinstance(each, Mapping) and each.get("name") == tool.label
+    ]
+    return {"mcp_servers": own} if own else {}
+
+
+def read_search_options(dialect: str, options: Mapping[str, Any]) -> ServerTool | None:
+    """Return the web search that a client turns on with ``web_search_options``."""
+    form = next(
+        each
+        for each in access_forms()
+        if (each.dialect, each.name, each.tool) == (dialect, "web_search", None)
+    )
+    found: JsonFields = {}
+    left = _bind(form.body, {SEARCH_OPTIONS: options}, found)
+    return _make(form, found, dialect, {} if left is ABSENT else left)
+
+
+def _make(
+    form: ToolForm, found: Mapping[str, Any], dialect: str, left: Mapping[str, Any]
+) -> ServerTool | None:
+    options = {**form.absent, **found}
+    if size := options.pop("display", None):
+        options["display"] = [size[part] for part in sorted(size)]
+    native = make_native(dialect, left) if left else None
+    try:
+        return ServerTool(form.name, **options, native=native)
+    except RequestError:  # the vendor reports what is wrong
+        return None
+
+
+@functools.cache
+def _index_forms(dialect: str) -> Mapping[str, Sequence[ToolForm]]:
+    """Return the forms of a dialect by the types of their tools."""
+    index: dict[str, list[ToolForm]] = {}
+    for form in access_forms():
+        if form.dialect == dialect and form.tool is not None:
+            for kind in (_identify(dialect, form.tool), *form.also):
+                index.setdefault(kind, []).append(form)
+    return index
+
+
+def _identify(dialect: str, tool: Mapping[str, Any]) -> str:
+    """Return the type of a tool, which in generateContent is the name of its only field."""
+    if dialect == "generate_content":
+        return next(iter(tool), "")
+    return str(tool.get("type"))
+
+
+def join_fields(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge fields of a request; lists are joined, each member once."""
+    joined = dict(first)
+    for name, value in second.items():
+        known = joined.get(name)
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            joined[name] = join_fields(known, value)
+        elif isinstance(known, list) and isinstance(value, list):
+            joined[name] = [*known, *(each for each in value if each not in known)]
+        else:
+            joined[name] = value
+    return joined
+
+
+@frozen
+class _Slot:
+    """A placeholder of the templates.
+
+    Attributes:
+        options: The options of which it is made.
+        write: Returns its value for a tool, or ``ABSENT``.
+        read: Returns the options for its value; ``None`` if there is no counterpart.
+    """
+
+    options: tuple[str, ...]
+    write: Callable[[ServerTool], Any]
+    read: Callable[[Any], Mapping[str, Any] | None]
+
+
+@functools.cache
+def _find_slot(name: str) -> _Slot:
+    if name in _SLOTS:
+        return _SLOTS[name]
+    option, _, part = name.partition(".")
+    if option == "location":
+        return _Slot(
+            (option,),
+            lambda tool: (tool.location or {}).get(part, ABSENT),
+            lambda value: {option: {part: value}} if isinstance(value, str) else None,
+        )
+    if option == "display":
+        return _Slot(
+            (option,),
+            lambda tool: tool.display[int(part)] if tool.display else ABSENT,
+            lambda value: {option: {part: value}} if isinstance(value, int) else None,
+        )
+
+    def write(tool: ServerTool) -> Any:
+        value = getattr(tool, option)
+        if value in (None, ()):
+            return ABSENT
+        return list(value) if isinstance(value, tuple) else value
+
+    def read(value: Any) -> Mapping[str, Any] | None:
+        if isinstance(value, list):
+            is_valid = option in _LISTS and all(isinstance(each, str) for each in value)
+        else:
+            is_valid = isinstance(value, int if option in _NUMBERS else str)
+            is_valid = is_valid and option not in _LISTS
+        return {option: value} if is_valid else None
+
+    return _Slot((option,), write, read)
+
+
+_LISTS: Final = frozenset({"domains", "blocked_domains", "stores", "files", "tools"})
+_NUMBERS: Final = frozenset({"max_uses", "max_results"})
+_MINUS: Final = "-"
+_BEARER: Final = "Bearer "
+_ENVIRONMENT: Final = "ENVIRONMENT_"
+
+
+def _write_container(tool: ServerTool) -> Any:
+    files = {"file_ids": list(tool.files)} if tool.files else {}
+    return tool.container or {"type": "auto", **files}
+
+
+def _read_container(value: Any) -> Mapping[str, Any] | None:
+    match value:
+        case str():
+            return {"container": value}
+        case {"type": "auto", **rest} if rest.keys() <= {"file_ids"}:
+            return {"files": rest.get("file_ids") or ()}
+    return None
+
+
+def _write_signed(tool: ServerTool) -> Any:
+    return [*tool.domains, *(_MINUS + each for each in tool.blocked_domains)] or ABSENT
+
+
+def _read_signed(value: Any) -> Mapping[str, Any] | None:
+    texts = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return {
+        "domains": [each for each in texts if not each.startswith(_MINUS)],
+        "blocked_domains": [each[1:] for each in texts if each.startswith(_MINUS)],
+    }
+
+
+def _read_enabled(value: Any) -> Mapping[str, Any] | None:
+    if not isinstance(value, Mapping) or any(each != {"enabled": True} for each in value.values()):
+        return None
+    return {"tools": list(value)}
+
+
+_SLOTS: Final[Mapping[str, _Slot]] = {
+    "openai_container": _Slot(("container", "files"), _write_container, _read_container),
+    "signed_domains": _Slot(("domains", "blocked_domains"), _write_signed, _read_signed),
+    "enabled_tools": _Slot(
+        ("tools",),
+        lambda tool: {name: {"enabled": True} for name in tool.tools} or ABSENT,
+        _read_enabled,
+    ),
+    "only_enabled": _Slot(
+        ("tools",),
+        lambda tool: {"enabled": False} if tool.tools else ABSENT,
+        lambda value: {} if value == {"enabled": False} else None,
+    ),
+    "bearer": _Slot(
+        ("authorization",),
+        lambda tool: _BEARER + tool.authorization if tool.authorization else ABSENT,
+        lambda value: {"authorization": str(value).removeprefix(_BEARER)},
+    ),
+    "google_environment": _Slot(
+        ("environment",),
+        lambda tool: _ENVIRONMENT + tool.environment.upper() if tool.environment else ABSENT,
+        lambda value: {"environment": str(value).removeprefix(_ENVIRONMENT).lower()},
+    ),
+}
+"""Placeholders that are more than the value of one option."""
+
+
+def _read_placeholder(template: Any) -> str | None:
+    is_placeholder = isinstance(template, str) and template.startswith("$")
+    return template[1:] if is_placeholder else None
+
+
+def _survey_placeholders(template: Any) -> set[str]:
+    name = _read_placeholder(template)
+    if name is not None:
+        return {name}
+    inner = template.values() if isinstance(template, Mapping) else template
+    if not isinstance(template, (Mapping, list)):
+        return set()
+    return {name for each in inner for name in _survey_placeholders(each)}
+
+
+def _fill(template: Any, tool: ServerTool) -> Any:
+    """Return a template with the options of a tool; ``ABSENT`` if all its options are missing."""
+    name = _read_placeholder(template)
+    if name is not None:
+        return _find_slot(name).write(tool)
+    if not isinstance(template, (Mapping, list)):
+        return template
+    if isinstance(template, list):
+        members = [_fill(each, tool) for each in template]
+        return [each for each in members if each is not ABSENT]
+    filled = {key: _fill(value, tool) for key, value in template.items()}
+    optional = [key for key, value in template.items() if _survey_placeholders(value)]
+    if optional and all(filled[key] is ABSENT for key in optional):
+        constants = [key for key in template if key not in optional and key != "type"]
+        if not constants:
+            return ABSENT
+    return {key: value for key, value in filled.items() if value is not ABSENT}
+
+
+def _bind(template: Any, value: Any, found: dict[str, Any]) -> Any:
+    """Find the options in a value; return the rest that has no counterpart, or ``ABSENT``.
+
+    Args:
+        found: Receives the options.
+    """
+    name = _read_placeholder(template)
+    if value is None:
+        return ABSENT
+    if name is not None:
+        options = _find_slot(name).read(value)
+        if options is None:
+            return value
+        for option, each in options.items():
+            is_part = isinstance(each, Mapping)
+            found[option] = {**found.get(option, {}), **each} if is_part else each
+        return ABSENT
+    if isinstance(template, Mapping) and isinstance(value, Mapping):
+        rest = {key: _bind(template.get(key), each, found) for key, each in value.items()}
+        rest = {key: each for key, each in rest.items() if each is not ABSENT}
+        return rest or ABSENT
+    if isinstance(template, list) and isinstance(value, list):
+        return _bind_member(template, value, found)
+    return ABSENT if template == value else value
+
+
+def _bind_member(template: list[Any], value: list[Any], found: dict[str, Any]) -> Any:
+    """Find the options in the member of a list that has the label of the tool."""
+    pattern = template[0] if template and isinstance(template[0], Mapping) else {}
+    label_field = next((key for key, each in pattern.items() if each == "$label"), None)
+    if label_field is None:
+        return ABSENT if template == value else value
+    for member in value:
+        if not isinstance(member, Mapping):
+            continue
+        if found.get("label") in (None, member.get(label_field)):
+            rest = _bind(pattern, member, found)
+            return ABSENT if rest is ABSENT else [rest]
+    return value
+
+
+def _limits(template: Mapping[str, Any] | None, left: Mapping[str, Any]) -> bool:
+    """Return whether a field that limits the tool was not understood."""
+    return any(
+        RESTRICTIONS.intersection(
+            option for name in _survey_placeholders(each) for option in _find_slot(name).options
+        )
+        for key, each in (template or {}).items()
+        if key in left
+    )
