@@ -402,6 +402,27 @@ def write_vendor_errors() -> Iterator[str]:
             yield from write_table("fault", heading, rows=rows)
 
 
+def write_server_tools() -> Iterator[str]:
+    """Write the table of server tools: one row per service, one column per tool."""
+    from vibe_llms.dialects.server_tools import access_forms
+    from vibe_llms.messages.server_tools import SERVER_TOOLS
+
+    services = dict.fromkeys((form.dialect, form.service) for form in access_forms())
+    rows = []
+    for name in SERVER_TOOLS:
+        cells = []
+        for dialect, service in services:
+            forms = [
+                form
+                for form in access_forms()
+                if (form.dialect, form.service, form.name) == (dialect, service, name)
+            ]
+            cells.append(", ".join(dict.fromkeys(f"``{form.kind}``" for form in forms)))
+        rows.append((f"``{name}``", *cells))
+    headings = [f"{service} (``{dialect}``)" for dialect, service in services]
+    yield from write_table("tool", *headings, rows=rows)
+
+
 WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "engine-table": write_engine_table,
     "command-line": write_command_line,
@@ -416,6 +437,7 @@ WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "providers": write_providers,
     "public-names": write_public_names,
     "remote-settings": write_remote_settings,
+    "server-tools": write_server_tools,
     "server-settings": write_server_settings,
     "settings": write_settings,
     "slash-commands": write_slash_commands,

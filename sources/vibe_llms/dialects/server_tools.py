@@ -70,6 +70,13 @@ class ToolForm:
         names = _survey_placeholders(self.tool) | _survey_placeholders(self.body)
         return frozenset(option for name in names for option in _find_slot(name).options)
 
+    @property
+    def kind(self) -> str:
+        """The vendor's name of the tool: its type, or the field that turns it on."""
+        if self.tool is None:
+            return next(iter(self.body))
+        return _identify(self.dialect, self.tool)
+
     def has_model(self, model: str) -> bool:
         """Return whether a model has the tool."""
         return not self.models or any(fnmatchcase(model, each) for each in self.models)
