@@ -52,6 +52,7 @@ PUBLIC_NAMES = {
         "DocumentCanister",
         "InvocationCanister",
         "ResultCanister",
+        "ServerTool",
         "SupervisorCanister",
         "UserCanister",
     },

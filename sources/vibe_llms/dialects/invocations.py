@@ -13,14 +13,12 @@ from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.server_tools import NO_TOOL
 
 BROKEN_ARGUMENTS: Final = "INVALID_JSON"
 """Key for arguments that are not a JSON object, as Anthropic's documentation proposes:
 https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming
 """
-
-NO_TOOL: Final = "the vendor has no {}"
-"""Reason of the loss of a server tool."""
 
 _EMPTY_ARGUMENTS: Final = ("", "null", '""')
 

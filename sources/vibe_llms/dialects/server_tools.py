@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from vibe_llms.dialects.extras import make_native, merge, without
-from vibe_llms.dialects.invocations import NO_TOOL
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.tool_templates import bind, fill, find_slot, survey_placeholders
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.sentinels import ABSENT
-from vibe_llms.messages.server_tools import ServerTool
+from vibe_llms.messages.server_tools import NO_TOOL, ServerTool
 
 JsonFields: TypeAlias = dict[str, Any]
 
@@ -67,8 +67,8 @@ class ToolForm:
     @functools.cached_property
     def options(self) -> frozenset[str]:
         """The options that the form has."""
-        names = _survey_placeholders(self.tool) | _survey_placeholders(self.body)
-        return frozenset(option for name in names for option in _find_slot(name).options)
+        names = survey_placeholders(self.tool) | survey_placeholders(self.body)
+        return frozenset(option for name in names for option in find_slot(name).options)
 
     @property
     def kind(self) -> str:
@@ -182,13 +182,13 @@ def _fill_form(form: ToolForm, tool: ServerTool, path: str, ledger: Ledger) -> W
     if native is not None and not native.protocol:  # for every protocol
         native = attrs.evolve(native, protocol=ledger.protocol)
     extras = ledger.read_sendable(native, f"{path}.server_tool")
-    body = _fill(form.body, tool)
+    body = fill(form.body, tool)
     if form.tool is None:
         if body is ABSENT:  # the field turns the tool on, even if it is empty
             body = {next(key for key, each in form.body.items() if isinstance(each, Mapping)): {}}
         return WrittenTool(None, merge(body, extras))
     body = {} if body is ABSENT else body
-    filled = {name: _fill(template, tool) for name, template in form.tool.items()}
+    filled = {name: fill(template, tool) for name, template in form.tool.items()}
     written = {
         # An object of the protocol, such as ``googleSearch``, is needed even if it is empty.
         name: {} if value is ABSENT else value
@@ -227,10 +227,10 @@ def _read(
 ) -> tuple[ToolForm, JsonFields, JsonFields]:
     """Return a form, the options found by it, and the fields of the tool that it does not have."""
     found: JsonFields = {}
-    left = _bind(form.tool, tool, found)
+    left = bind(form.tool, tool, found)
     for name, template in form.body.items():
         if isinstance(template, list) and template and body.get(name):
-            _bind(template, body[name], found)
+            bind(template, body[name], found)
     return form, found, {} if left is ABSENT else without(left, "type")
 
 
@@ -255,7 +255,7 @@ def read_search_options(dialect: str, options: Mapping[str, Any]) -> ServerTool 
         if (each.dialect, each.name, each.tool) == (dialect, "web_search", None)
     )
     found: JsonFields = {}
-    left = _bind(form.body, {SEARCH_OPTIONS: options}, found)
+    left = bind(form.body, {SEARCH_OPTIONS: options}, found)
     return _make(form, found, dialect, {} if left is ABSENT else left)
 
 
@@ -304,202 +304,11 @@ def join_fields(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str
     return joined
 
 
-@frozen
-class _Slot:
-    """A placeholder of the templates.
-
-    Attributes:
-        options: The options of which it is made.
-        write: Returns its value for a tool, or ``ABSENT``.
-        read: Returns the options for its value; ``None`` if there is no counterpart.
-    """
-
-    options: tuple[str, ...]
-    write: Callable[[ServerTool], Any]
-    read: Callable[[Any], Mapping[str, Any] | None]
-
-
-@functools.cache
-def _find_slot(name: str) -> _Slot:
-    if name in _SLOTS:
-        return _SLOTS[name]
-    option, _, part = name.partition(".")
-    if option == "location":
-        return _Slot(
-            (option,),
-            lambda tool: (tool.location or {}).get(part, ABSENT),
-            lambda value: {option: {part: value}} if isinstance(value, str) else None,
-        )
-    if option == "display":
-        return _Slot(
-            (option,),
-            lambda tool: tool.display[int(part)] if tool.display else ABSENT,
-            lambda value: {option: {part: value}} if isinstance(value, int) else None,
-        )
-
-    def write(tool: ServerTool) -> Any:
-        value = getattr(tool, option)
-        if value in (None, ()):
-            return ABSENT
-        return list(value) if isinstance(value, tuple) else value
-
-    def read(value: Any) -> Mapping[str, Any] | None:
-        if isinstance(value, list):
-            is_valid = option in _LISTS and all(isinstance(each, str) for each in value)
-        else:
-            is_valid = isinstance(value, int if option in _NUMBERS else str)
-            is_valid = is_valid and option not in _LISTS
-        return {option: value} if is_valid else None
-
-    return _Slot((option,), write, read)
-
-
-_LISTS: Final = frozenset({"domains", "blocked_domains", "stores", "files", "tools"})
-_NUMBERS: Final = frozenset({"max_uses", "max_results"})
-_MINUS: Final = "-"
-_BEARER: Final = "Bearer "
-_ENVIRONMENT: Final = "ENVIRONMENT_"
-
-
-def _write_container(tool: ServerTool) -> Any:
-    files = {"file_ids": list(tool.files)} if tool.files else {}
-    return tool.container or {"type": "auto", **files}
-
-
-def _read_container(value: Any) -> Mapping[str, Any] | None:
-    match value:
-        case str():
-            return {"container": value}
-        case {"type": "auto", **rest} if rest.keys() <= {"file_ids"}:
-            return {"files": rest.get("file_ids") or ()}
-    return None
-
-
-def _write_signed(tool: ServerTool) -> Any:
-    return [*tool.domains, *(_MINUS + each for each in tool.blocked_domains)] or ABSENT
-
-
-def _read_signed(value: Any) -> Mapping[str, Any] | None:
-    texts = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-    return {
-        "domains": [each for each in texts if not each.startswith(_MINUS)],
-        "blocked_domains": [each[1:] for each in texts if each.startswith(_MINUS)],
-    }
-
-
-def _read_enabled(value: Any) -> Mapping[str, Any] | None:
-    if not isinstance(value, Mapping) or any(each != {"enabled": True} for each in value.values()):
-        return None
-    return {"tools": list(value)}
-
-
-_SLOTS: Final[Mapping[str, _Slot]] = {
-    "openai_container": _Slot(("container", "files"), _write_container, _read_container),
-    "signed_domains": _Slot(("domains", "blocked_domains"), _write_signed, _read_signed),
-    "enabled_tools": _Slot(
-        ("tools",),
-        lambda tool: {name: {"enabled": True} for name in tool.tools} or ABSENT,
-        _read_enabled,
-    ),
-    "only_enabled": _Slot(
-        ("tools",),
-        lambda tool: {"enabled": False} if tool.tools else ABSENT,
-        lambda value: {} if value == {"enabled": False} else None,
-    ),
-    "bearer": _Slot(
-        ("authorization",),
-        lambda tool: _BEARER + tool.authorization if tool.authorization else ABSENT,
-        lambda value: {"authorization": str(value).removeprefix(_BEARER)},
-    ),
-    "google_environment": _Slot(
-        ("environment",),
-        lambda tool: _ENVIRONMENT + tool.environment.upper() if tool.environment else ABSENT,
-        lambda value: {"environment": str(value).removeprefix(_ENVIRONMENT).lower()},
-    ),
-}
-"""Placeholders that are more than the value of one option."""
-
-
-def _read_placeholder(template: Any) -> str | None:
-    is_placeholder = isinstance(template, str) and template.startswith("$")
-    return template[1:] if is_placeholder else None
-
-
-def _survey_placeholders(template: Any) -> set[str]:
-    name = _read_placeholder(template)
-    if name is not None:
-        return {name}
-    inner = template.values() if isinstance(template, Mapping) else template
-    if not isinstance(template, (Mapping, list)):
-        return set()
-    return {name for each in inner for name in _survey_placeholders(each)}
-
-
-def _fill(template: Any, tool: ServerTool) -> Any:
-    """Return a template with the options of a tool; ``ABSENT`` if all its options are missing."""
-    name = _read_placeholder(template)
-    if name is not None:
-        return _find_slot(name).write(tool)
-    if not isinstance(template, (Mapping, list)):
-        return template
-    if isinstance(template, list):
-        members = [_fill(each, tool) for each in template]
-        return [each for each in members if each is not ABSENT]
-    filled = {key: _fill(value, tool) for key, value in template.items()}
-    optional = [key for key, value in template.items() if _survey_placeholders(value)]
-    if optional and all(filled[key] is ABSENT for key in optional):
-        constants = [key for key in template if key not in optional and key != "type"]
-        if not constants:
-            return ABSENT
-    return {key: value for key, value in filled.items() if value is not ABSENT}
-
-
-def _bind(template: Any, value: Any, found: dict[str, Any]) -> Any:
-    """Find the options in a value; return the rest that has no counterpart, or ``ABSENT``.
-
-    Args:
-        found: Receives the options.
-    """
-    name = _read_placeholder(template)
-    if value is None:
-        return ABSENT
-    if name is not None:
-        options = _find_slot(name).read(value)
-        if options is None:
-            return value
-        for option, each in options.items():
-            is_part = isinstance(each, Mapping)
-            found[option] = {**found.get(option, {}), **each} if is_part else each
-        return ABSENT
-    if isinstance(template, Mapping) and isinstance(value, Mapping):
-        rest = {key: _bind(template.get(key), each, found) for key, each in value.items()}
-        rest = {key: each for key, each in rest.items() if each is not ABSENT}
-        return rest or ABSENT
-    if isinstance(template, list) and isinstance(value, list):
-        return _bind_member(template, value, found)
-    return ABSENT if template == value else value
-
-
-def _bind_member(template: list[Any], value: list[Any], found: dict[str, Any]) -> Any:
-    """Find the options in the member of a list that has the label of the tool."""
-    pattern = template[0] if template and isinstance(template[0], Mapping) else {}
-    label_field = next((key for key, each in pattern.items() if each == "$label"), None)
-    if label_field is None:
-        return ABSENT if template == value else value
-    for member in value:
-        if not isinstance(member, Mapping):
-            continue
-        if found.get("label") in (None, member.get(label_field)):
-            rest = _bind(pattern, member, found)
-            return ABSENT if rest is ABSENT else [rest]
-    return value
-
-
 def _limits(template: Mapping[str, Any] | None, left: Mapping[str, Any]) -> bool:
     """Return whether a field that limits the tool was not understood."""
     return any(
         RESTRICTIONS.intersection(
-            option for name in _survey_placeholders(each) for option in _find_slot(name).options
+            option for name in survey_placeholders(each) for option in find_slot(name).options
         )
         for key, each in (template or {}).items()
         if key in left

@@ -31,6 +31,9 @@ SERVER_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
 CALLER_TOOLS: Final = frozenset({"computer", "memory"})
 """Server tools whose calls the caller executes."""
 
+NO_TOOL: Final = "the vendor has no {}"
+"""Reason of the loss of a server tool."""
+
 LOCATION_FIELDS: Final = ("city", "country", "region", "timezone")
 
 

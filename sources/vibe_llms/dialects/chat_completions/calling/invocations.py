@@ -10,7 +10,6 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import LENIENT, merge, read_native
 from vibe_llms.dialects.free_text import split_format, write_chat_format
 from vibe_llms.dialects.invocations import (
-    NO_TOOL,
     InvocablesWriter,
     Offer,
     describe,
@@ -24,6 +23,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.server_tools import NO_TOOL
 
 
 def withhold_schemaless(

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.invocations import NO_TOOL, is_vendors_own, write_parameters
+from vibe_llms.dialects.invocations import is_vendors_own, write_parameters
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.server_tools import NO_TOOL
 
 ANY_OBJECT: Final[JsonObject] = {"type": "object"}
 """The schema for ``"format": "json"``."""
