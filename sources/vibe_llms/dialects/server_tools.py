@@ -16,7 +16,7 @@ import attrs
 
 from vibe_llms.dialects.extras import make_native, merge, without
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.tool_templates import bind, fill, find_slot, survey_placeholders
+from vibe_llms.dialects.tool_templates import bind, fill, find_placeholder, survey_placeholders
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
@@ -68,7 +68,7 @@ class ToolForm:
     def options(self) -> frozenset[str]:
         """The options that the form has."""
         names = survey_placeholders(self.tool) | survey_placeholders(self.body)
-        return frozenset(option for name in names for option in find_slot(name).options)
+        return frozenset(option for name in names for option in find_placeholder(name).options)
 
     @property
     def kind(self) -> str:
@@ -308,7 +308,9 @@ def _limits(template: Mapping[str, Any] | None, left: Mapping[str, Any]) -> bool
     """Return whether a field that limits the tool was not understood."""
     return any(
         RESTRICTIONS.intersection(
-            option for name in survey_placeholders(each) for option in find_slot(name).options
+            option
+            for name in survey_placeholders(each)
+            for option in find_placeholder(name).options
         )
         for key, each in (template or {}).items()
         if key in left

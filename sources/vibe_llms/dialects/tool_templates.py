@@ -17,7 +17,7 @@ from vibe_llms.messages.server_tools import ServerTool
 
 
 @frozen
-class Slot:
+class Placeholder:
     """A placeholder of the templates.
 
     Attributes:
@@ -32,18 +32,18 @@ class Slot:
 
 
 @functools.cache
-def find_slot(name: str) -> Slot:
+def find_placeholder(name: str) -> Placeholder:
     if name in _SLOTS:
         return _SLOTS[name]
     option, _, part = name.partition(".")
     if option == "location":
-        return Slot(
+        return Placeholder(
             (option,),
             lambda tool: (tool.location or {}).get(part, ABSENT),
             lambda value: {option: {part: value}} if isinstance(value, str) else None,
         )
     if option == "display":
-        return Slot(
+        return Placeholder(
             (option,),
             lambda tool: tool.display[int(part)] if tool.display else ABSENT,
             lambda value: {option: {part: value}} if isinstance(value, int) else None,
@@ -63,7 +63,7 @@ def find_slot(name: str) -> Slot:
             is_valid = is_valid and option not in _LISTS
         return {option: value} if is_valid else None
 
-    return Slot((option,), write, read)
+    return Placeholder((option,), write, read)
 
 
 _LISTS: Final = frozenset({"domains", "blocked_domains", "stores", "files", "tools"})
@@ -105,25 +105,25 @@ def _read_enabled(value: Any) -> Mapping[str, Any] | None:
     return {"tools": list(value)}
 
 
-_SLOTS: Final[Mapping[str, Slot]] = {
-    "openai_container": Slot(("container", "files"), _write_container, _read_container),
-    "signed_domains": Slot(("domains", "blocked_domains"), _write_signed, _read_signed),
-    "enabled_tools": Slot(
+_SLOTS: Final[Mapping[str, Placeholder]] = {
+    "openai_container": Placeholder(("container", "files"), _write_container, _read_container),
+    "signed_domains": Placeholder(("domains", "blocked_domains"), _write_signed, _read_signed),
+    "enabled_tools": Placeholder(
         ("tools",),
         lambda tool: {name: {"enabled": True} for name in tool.tools} or ABSENT,
         _read_enabled,
     ),
-    "only_enabled": Slot(
+    "only_enabled": Placeholder(
         ("tools",),
         lambda tool: {"enabled": False} if tool.tools else ABSENT,
         lambda value: {} if value == {"enabled": False} else None,
     ),
-    "bearer": Slot(
+    "bearer": Placeholder(
         ("authorization",),
         lambda tool: _BEARER + tool.authorization if tool.authorization else ABSENT,
         lambda value: {"authorization": str(value).removeprefix(_BEARER)},
     ),
-    "google_environment": Slot(
+    "google_environment": Placeholder(
         ("environment",),
         lambda tool: _ENVIRONMENT + tool.environment.upper() if tool.environment else ABSENT,
         lambda value: {"environment": str(value).removeprefix(_ENVIRONMENT).lower()},
@@ -151,7 +151,7 @@ def fill(template: Any, tool: ServerTool) -> Any:
     """Return a template with the options of a tool; ``ABSENT`` if all its options are missing."""
     name = _read_placeholder(template)
     if name is not None:
-        return find_slot(name).write(tool)
+        return find_placeholder(name).write(tool)
     if not isinstance(template, (Mapping, list)):
         return template
     if isinstance(template, list):
@@ -176,7 +176,7 @@ def bind(template: Any, value: Any, found: dict[str, Any]) -> Any:
     if value is None:
         return ABSENT
     if name is not None:
-        options = find_slot(name).read(value)
+        options = find_placeholder(name).read(value)
         if options is None:
             return value
         for option, each in options.items():
