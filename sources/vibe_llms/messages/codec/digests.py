@@ -36,10 +36,6 @@ def digest_request(request: Request) -> str:
         del tree["lenient"]
     numbers: dict[str, int] = {}  # of invocations, by their ids
     tree["canisters"] = [_reduce_canister(canister, numbers) for canister in tree["canisters"]]
-    for described in tree["invocables"]:  # likewise
-        for name in ("cache", "server_tool"):
-            if described[name] is None:
-                del described[name]
     for owner in (tree, *tree["invocables"]):
         if owner["schema"] is not None:  # as text, because its order is part of the meaning
             owner["schema"] = write_plain(owner["schema"])
