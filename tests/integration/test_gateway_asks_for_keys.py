@@ -26,8 +26,10 @@ from support.gateways.key_holders import (
 from vibe_llms.daemons.keys.ledger import KeyAccount
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.testing.simulator import Say, Simulator
+from vibe_llms.testing.simulator.speech import hide
 
 GPT = "openai_conversations:gpt-5.5"
+SERVICE = "openai_responses"
 CLAUDE = "anthropic:claude-sonnet-4-5"
 
 
@@ -174,3 +176,52 @@ async def test_a_rate_and_a_model_that_is_not_for_it(door: Door) -> None:
 
     assert 60 <= int(caught.value.response.headers["retry-after"]) <= 61
     assert sum_spending(door.survey()).requests == 1
+
+
+def make_call(client: openai.AsyncOpenAI, name: str) -> Any:
+    """Make a call of another genus than converser."""
+    match name:
+        case "embeddings":
+            return client.embeddings.create(model=f"{SERVICE}:text-embedding-3-small", input="sea")
+        case "images":
+            return client.images.generate(model=f"{SERVICE}:gpt-image-2", prompt="A sea.")
+        case "speech":
+            return client.audio.speech.create(
+                model=f"{SERVICE}:gpt-4o-mini-tts", input="A sea.", voice="alloy"
+            )
+        case _:
+            file = ("talk.mp3", hide("A sea.", "mp3"), "audio/mpeg")
+            return client.audio.transcriptions.create(
+                model=f"{SERVICE}:gpt-4o-transcribe", file=file
+            )
+
+
+@pytest.mark.parametrize("name", ["embeddings", "images", "speech", "transcriptions"])
+async def test_a_budget_and_a_rate_hold_for_all_genera(name: str, door: Door) -> None:
+    """A call within the budget is answered and priced; the next exceeds the rate."""
+    key = create_key(door.folder, cents_per_day=1000, requests_per_minute=1)
+    async with openai.AsyncOpenAI(
+        base_url=f"{door.address}/v1", api_key=key, max_retries=0
+    ) as client:
+        await make_call(client, name)
+        with pytest.raises(openai.RateLimitError):
+            await make_call(client, name)
+
+    ((_, spent),) = door.survey().spent.items()
+    # The usage of speech is unknown: then the estimate counts.
+    assert (spent.requests, spent.perhaps_requests) == ((0, 1) if name == "speech" else (1, 0))
+    assert spent.cents + spent.perhaps_cents > 0
+
+
+@pytest.mark.parametrize("name", ["embeddings", "images", "speech", "transcriptions"])
+async def test_a_spent_budget_refuses_calls_of_all_genera(name: str, door: Door) -> None:
+    key = create_key(door.folder, cents_per_day=1)
+    grant = await open_grant(door.authorizer, key)
+    await (await grant.reserve(produce_demand(cents="0.9"))).settle(produce_usage(), Decimal(1))
+    async with openai.AsyncOpenAI(
+        base_url=f"{door.address}/v1", api_key=key, max_retries=0
+    ) as client:
+        with pytest.raises(openai.RateLimitError, match="of its 1 cents"):
+            await make_call(client, name)
+
+    assert door.simulator.requests == []

@@ -198,24 +198,33 @@ def _price_tier(tier: str, standard: PriceResult, provider: str) -> PriceResult:
     )
 
 
-def find_dearest(provider: str, model: str, input_tokens: int) -> tuple[Decimal, Decimal] | None:
+def find_dearest(
+    provider: str, model: str, input_tokens: int, *, has_output: bool = True
+) -> tuple[Decimal, Decimal] | None:
     """Return the maximum prices, in US dollars, of a token of input and one of output.
 
     Args:
         input_tokens: Maximum length of the request; tokens of longer requests are never cheaper.
+        has_output: Whether the model generates tokens; an embedder does not.
 
     Returns:
         ``None`` if no price is known.
     """
     # Prices change daily.
     hour = int(time.time() // _HOUR_SECONDS)
-    return _find_rates(provider, model, 1 << input_tokens.bit_length(), hour)
+    rates = _find_rates(provider, model, 1 << input_tokens.bit_length(), hour)
+    if rates is None:
+        return None
+    input_rate, output_rate = rates
+    if not has_output:
+        return input_rate, Decimal(0)
+    return None if output_rate is None else (input_rate, output_rate)
 
 
 @lru_cache(1024)
 def _find_rates(
     provider: str, model: str, input_tokens: int, hour: int
-) -> tuple[Decimal, Decimal] | None:
+) -> tuple[Decimal, Decimal | None] | None:
     def find_rate(bucket: str, *, tokens: int, **other_tokens: int) -> Decimal | None:
         """Return the price of one token of a bucket, from the price of a whole request."""
         usage = Usage(**{bucket: tokens}, **other_tokens)  # type: ignore[arg-type]  # all are counts
@@ -230,9 +239,9 @@ def _find_rates(
     images = [_find_image_rate(provider, model, bucket) for bucket in _IMAGE_RATES]
     known_inputs = [each for each in (*inputs, images[0]) if each is not None]
     known_outputs = [each for each in (*outputs, images[1]) if each is not None]
-    if inputs[0] is None or outputs[0] is None:
+    if inputs[0] is None:
         return None
-    return max(known_inputs), max(known_outputs)
+    return max(known_inputs), None if outputs[0] is None else max(known_outputs)
 
 
 def _find_image_rate(provider: str, model: str, bucket: str) -> Decimal | None:

@@ -24,7 +24,7 @@ def account(call: GatewayCall) -> Awaitable[None]:
 
 
 async def _account(call: GatewayCall, grant: Grant) -> None:
-    demand = estimate(call.request, call.upstream)
+    demand = estimate(call.request, call.upstream, call.face.genus)
     call.reservation = await grant.reserve(demand)
     is_unbilled = False
     try:

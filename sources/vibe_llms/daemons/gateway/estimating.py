@@ -12,6 +12,7 @@ import msgspec
 from vibe_llms.daemons.gateway.image_sizes import measure_images
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.daemons import Demand
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, find_dearest, price_usage
 
@@ -30,6 +31,8 @@ https://platform.openai.com/docs/guides/images-vision, read 2026-11-26."""
 
 _AUDIO_BYTES_PER_TOKEN: Final = 100
 """A safe bound: a second of speech has ten tokens, and a kilobyte at the lowest rate of Opus."""
+
+_COUNT_DIGITS: Final = 10
 
 OUTPUT_BYTES_PER_TOKEN: Final = 3
 """Estimate for answers: English has about four, most other languages fewer."""
@@ -67,14 +70,32 @@ class _Body(msgspec.Struct):
 _BODY: Final = msgspec.json.Decoder(_Body)
 
 
-def estimate(request: ClientRequest, upstream: Upstream) -> Demand:
-    """Return the most that a request may use, as far as known."""
+_DRAWN_TOKENS: Final = 8_192
+"""A bound for one image: the largest of OpenAI's has 6,240 tokens in the highest quality.
+https://platform.openai.com/docs/guides/image-generation, read 2026-11-29."""
+
+_SPOKEN_TOKENS_PER_BYTE: Final = 3
+"""A safe bound: a second of audio has at most 32 tokens, and a letter takes a tenth of a second."""
+
+_SILENT: Final = frozenset({Genus.EMBEDDER, Genus.MODERATOR, Genus.RANKER})
+"""Genera whose models generate no tokens."""
+
+
+def estimate(request: ClientRequest, upstream: Upstream, genus: Genus = Genus.CONVERSER) -> Demand:
+    """Return the most that a request may use, as far as known.
+
+    Args:
+        genus: The genus of the model.
+    """
     descriptor = upstream.model.descriptor
     fields = request.fields
     input_tokens = _bound_input(request.body) if fields is None else _bound_form(fields)
-    output_tokens, answers = _read_limits(request.body)
-    if output_tokens is not None:
-        output_tokens *= answers
+    if genus is Genus.CONVERSER:
+        output_tokens, answers = _read_limits(request.body)
+        if output_tokens is not None:
+            output_tokens *= answers
+    else:
+        output_tokens, answers = _bound_output(request, genus, input_tokens), 1
     priced_tokens = output_tokens
     if priced_tokens is None:
         model_limit = descriptor.attributes.access_value("output_limit_tokens")
@@ -84,8 +105,33 @@ def estimate(request: ClientRequest, upstream: Upstream) -> Demand:
         address=upstream.address,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        cents=_bound_price(descriptor, input_tokens, priced_tokens),
+        cents=_bound_price(
+            descriptor, input_tokens, priced_tokens, has_output=genus not in _SILENT
+        ),
     )
+
+
+def _bound_output(request: ClientRequest, genus: Genus, input_tokens: int) -> int:
+    """Return an upper bound on the output of a call, whose length a client cannot limit."""
+    match genus:
+        case Genus.ILLUSTRATOR:
+            return _DRAWN_TOKENS * _count_images(request)
+        case Genus.SPEAKER:
+            return _SPOKEN_TOKENS_PER_BYTE * len(request.body)
+        case Genus.TRANSCRIBER:  # a second of speech has fewer words than tokens of audio
+            return input_tokens
+        case _:
+            return 0
+
+
+def _count_images(request: ClientRequest) -> int:
+    if request.fields is None:
+        _, count = _read_limits(request.body)
+        return count
+    texts = [value for name, value in request.fields if name == "n" and isinstance(value, str)]
+    # Longer numbers are refused.
+    counts = [int(text) for text in texts if text.isdecimal() and len(text) < _COUNT_DIGITS]
+    return max(counts, default=1)
 
 
 def _bound_input(body: bytes) -> int:
@@ -164,14 +210,18 @@ def _read_count(value: object) -> int | None:
 
 
 def _bound_price(
-    descriptor: ModelDescriptor, input_tokens: int, output_tokens: int | None
+    descriptor: ModelDescriptor,
+    input_tokens: int,
+    output_tokens: int | None,
+    *,
+    has_output: bool,
 ) -> Decimal | None:
     provider, name = descriptor.price_key
     if provider in OWN_MACHINES:
         return Decimal(0)
     if output_tokens is None:
         return None
-    rates = find_dearest(provider, name, input_tokens)
+    rates = find_dearest(provider, name, input_tokens, has_output=has_output)
     if rates is None:
         return None
     input_rate, output_rate = rates  # in dollars

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
 from vibe_llms.daemons.gateway.upstreams import Upstream
+from vibe_llms.foundation.forms import FormFile
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.models.genera import Genus
 
 
 @attrs.frozen
@@ -262,3 +264,43 @@ def test_a_model_of_another_gateway_has_the_prices_of_whoever_that_is(origin: st
     assert price_in_cents(usage, descriptor) is not None
     assert estimate(ask(body), here).cents == estimate(ask(body), there).cents is not None
     assert price_in_cents(usage, attrs.evolve(descriptor, origin="ollama:llama3.2")) == 0
+
+
+def produce_form(**fields: Any) -> ClientRequest:
+    """Create the request of a form."""
+    return ClientRequest(body=b"", model="any", streaming=False, fields=list(fields.items()))
+
+
+@pytest.mark.parametrize(
+    ("genus", "model", "request_", "tokens"),
+    [
+        (Genus.EMBEDDER, "text-embedding-3-small", ask({"input": "a text"}), 0),
+        (Genus.ILLUSTRATOR, "gpt-image-2", ask({"prompt": "A house"}), 8_192),
+        (Genus.ILLUSTRATOR, "gpt-image-2", ask({"prompt": "A house", "n": 3}), 3 * 8_192),
+        (Genus.ILLUSTRATOR, "gpt-image-2", produce_form(prompt="A house", n="2"), 2 * 8_192),
+        (Genus.ILLUSTRATOR, "gpt-image-2", produce_form(n="9" * 5_000), 8_192),
+        (Genus.SPEAKER, "gpt-4o-mini-tts", ask({"input": "A"}), 3 * len('{"input": "A"}')),
+        (
+            Genus.TRANSCRIBER,
+            "gpt-4o-transcribe",
+            produce_form(file=FormFile(b"x" * 1_000, media_type="audio/mpeg")),
+            11,
+        ),
+    ],
+)
+def test_a_call_of_another_genus_has_a_bound_and_a_price(
+    genus: Genus, model: str, request_: ClientRequest, tokens: int
+) -> None:
+    """A key with a budget can use them: their output has no limit that a client could set."""
+    demand = estimate(request_, produce_upstream(model=model), genus)
+    assert demand.output_tokens == tokens
+    assert demand.cents
+    used = Usage(input_tokens=demand.input_tokens, output_tokens=tokens or None)
+    spent = price_in_cents(used, produce_upstream(model=model).model.descriptor)
+    assert spent is not None
+    assert spent <= demand.cents
+
+
+def test_an_unknown_price_of_a_call_stays_unknown() -> None:
+    upstream = produce_upstream(model="omni-moderation-latest")
+    assert estimate(ask({"input": "a"}), upstream, Genus.MODERATOR).cents is None
