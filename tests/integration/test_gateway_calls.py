@@ -190,3 +190,32 @@ async def test_a_wrong_request_is_refused_in_the_words_of_openai(
 
     assert response.status == status, answer
     assert word in str(answer["error"])
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "lost"),
+    [
+        ("/v2/embed", {"texts": TEXTS, "input_type": "image", "max_tokens": 9}, 3),
+        ("/v1/embed", {"texts": TEXTS, "truncate": "NONE"}, 0),
+        ("/v1/embeddings", {"input": TEXTS, "unheard_of": 1}, 1),
+        ("/api/embed", {"input": TEXTS, "options": {}, "truncate": False}, 1),
+        ("/api/embeddings", {"prompt": "red house", "truncate": False}, 0),
+        ("/v2/rerank", {"query": "red", "documents": TEXTS, "max_tokens_per_doc": 9}, 2),
+    ],
+)
+async def test_fields_without_a_counterpart_are_losses(
+    path: str, fields: dict[str, Any], lost: int, address: str, records: list[CallRecord]
+) -> None:
+    body = {"model": LOCAL, **fields}
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{address}{path}", json=body) as response:
+            answer = await response.json()
+        strict = {"x-vibe-strict": "true"}
+        async with session.post(f"{address}{path}", json=body, headers=strict) as refused:
+            told = await refused.json()
+
+    assert response.status == 200, answer
+    assert len(records[0].losses) == lost
+    assert refused.status == (422 if lost else 200)
+    if path.startswith(("/v1/embed", "/v2")) and lost and path != "/v1/embeddings":
+        assert told["message"] == told["error"]["message"]

@@ -98,7 +98,9 @@ _ECHO = "scripted:echo"
 _COMPACTING = _MODERATING = "openai_responses:x"
 _EMBEDDING = "scripted:words"
 _MODELS = {
+    "CohereEmbeddingRequest": _EMBEDDING,
     "EmbeddingRequest": _EMBEDDING,
+    "OllamaEmbeddingRequest": _EMBEDDING,
     "ModerationRequest": _MODERATING,
     "RankingRequest": _EMBEDDING,
     "IllustrationRequest": "scripted:squares",

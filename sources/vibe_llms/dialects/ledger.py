@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard, TypeVar
 
 import attrs
@@ -86,6 +86,21 @@ class Ledger:
     def omit_hint(self, path: str, reason: str = NO_HINTS) -> None:
         """Record that a cache hint is not sent; the model gets the same request without it."""
         self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
+
+    def drop_unknown(
+        self, native: Mapping[str, Any], known: Container[str], routine: Container[str] = ()
+    ) -> None:
+        """Record the fields of a client's request that other vendors do not have.
+
+        Args:
+            native: The request.
+            known: Fields that are translated.
+            routine: Fields whose loss is expected.
+        """
+        for name, value in native.items():
+            if name not in known and value is not None:
+                is_routine = name in routine
+                self.drop(name, "other vendors have no field for it", is_routine=is_routine)
 
     def omit(self, value: Any, path: str, *names: str, reason: str) -> None:
         """Record the loss of a value's fields that have no counterpart.

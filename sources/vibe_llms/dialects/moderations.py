@@ -12,8 +12,10 @@ import msgspec
 
 from vibe_llms.dialects.calls import CallFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.moderations import Moderation, ModerationRequest, ModerationVerdict
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -69,13 +71,16 @@ CALL_FORMAT: Final = CallFormat[ModerationRequest, Moderation](
 
 def normalize(native: Mapping[str, Any]) -> Translation[ModerationRequest]:
     """Read a client's request. Raises RequestError."""
-    return Translation(ModerationRequest(texts=read_texts(native.get("input"), "input")))
+    ledger = Ledger(protocol=PROTOCOL)
+    ledger.drop_unknown(native, ("input", "model"), routine=("metadata",))
+    request = ModerationRequest(texts=read_texts(native.get("input"), "input"))
+    return Translation(request, ledger.losses)
 
 
 def nativize_result(moderation: Moderation, native: Mapping[str, Any], model: str) -> JsonObject:
     """Write verdicts for a client."""
     return {
-        "id": moderation.origin.response_id or "",
+        "id": moderation.origin.response_id or produce_identity(),
         "model": model,
         "results": [
             {

@@ -10,14 +10,18 @@ import msgspec
 from vibe_llms.dialects.call_quirks import RankingQuirks
 from vibe_llms.dialects.calls import CallFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.rankings import Ranking, RankingRequest, rank
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "rerank"
+
+_READ: Final = frozenset({"documents", "model", "query", "return_documents", "top_n"})
 
 
 class _Row(msgspec.Struct):
@@ -77,6 +81,8 @@ def read(answer: bytes, request: RankingRequest, model: ModelDescriptor) -> Rank
 
 def normalize(native: Mapping[str, Any]) -> Translation[RankingRequest]:
     """Read a client's request in the format of Jina or Cohere. Raises RequestError."""
+    ledger = Ledger(protocol=PROTOCOL)
+    ledger.drop_unknown(native, _READ, routine=("priority",))
     documents = native.get("documents")
     texts = [_read_document(each) for each in documents] if isinstance(documents, list) else None
     request = RankingRequest(
@@ -84,7 +90,7 @@ def normalize(native: Mapping[str, Any]) -> Translation[RankingRequest]:
         texts=read_texts(texts, "documents"),
         max_results=native.get("top_n"),
     )
-    return Translation(request)
+    return Translation(request, ledger.losses)
 
 
 def _read_document(document: Any) -> Any:
@@ -102,6 +108,7 @@ def nativize_result(ranking: Ranking, native: Mapping[str, Any], model: str) -> 
     includes_texts = bool(native.get("return_documents"))
     tokens = 0 if ranking.usage is None else ranking.usage.total_input_tokens or 0
     return {
+        "id": ranking.origin.response_id or produce_identity(),
         "model": model,
         "results": [
             {
@@ -112,4 +119,15 @@ def nativize_result(ranking: Ranking, native: Mapping[str, Any], model: str) -> 
             for each in ranking
         ],
         "usage": {"total_tokens": tokens},
+        "meta": write_meta("2", {"search_units": 1}),  # for Cohere's clients
     }
+
+
+def write_meta(version: str, billed_units: Mapping[str, int]) -> JsonObject:
+    """Return the metadata of an answer.
+
+    Args:
+        billed_units: Billed tokens or searches; empty if unknown.
+    """
+    billed = {"billed_units": dict(billed_units)} if billed_units else {}
+    return {"api_version": {"version": version}, **billed}

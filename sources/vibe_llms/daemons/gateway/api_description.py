@@ -132,6 +132,20 @@ _TEXTS: Final[JsonObject] = {
 _EMBEDDING: Final = _object(
     "EmbeddingRequest", "input", example={"input": _SAMPLE_TEXT}, model=_TEXT, input=_TEXTS
 )
+_COHERE_EMBEDDING: Final = _object(
+    "CohereEmbeddingRequest",
+    "texts",
+    example={"texts": [_SAMPLE_TEXT], "input_type": "search_query"},
+    model=_TEXT,
+    texts={"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+)
+_OLLAMA_PROMPT: Final = _object(
+    "OllamaEmbeddingRequest",
+    "prompt",
+    example={"prompt": _SAMPLE_TEXT},
+    model=_TEXT,
+    prompt={"type": "string", "minLength": 1},
+)
 _MODERATION: Final = _object(
     "ModerationRequest", "input", example={"input": _SAMPLE_TEXT}, model=_TEXT, input=_TEXTS
 )
@@ -229,7 +243,8 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/images": ("OpenAI", _OPENAI_ERROR),
     "/v1/audio": ("OpenAI", _OPENAI_ERROR),
     "/v1/rerank": ("Cohere", _OPENAI_ERROR),
-    "/v2/rerank": ("Cohere", _OPENAI_ERROR),
+    "/v1/embed": ("Cohere", _OPENAI_ERROR),
+    "/v2/": ("Cohere", _OPENAI_ERROR),
     "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
     "/v1beta/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
     "/v1/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
@@ -387,6 +402,9 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/embeddings"): _embed(_EMBEDDING),
     ("POST", "/openai/deployments/{model:path}/embeddings"): _embed(_EMBEDDING),
     ("POST", "/api/embed"): _embed(_EMBEDDING),
+    ("POST", "/api/embeddings"): _embed(_OLLAMA_PROMPT),
+    ("POST", "/v1/embed"): _embed(_COHERE_EMBEDDING),
+    ("POST", "/v2/embed"): _embed(_COHERE_EMBEDDING),
     ("POST", "/v1/rerank"): ApiOperation(
         summary="Rank texts.", body=_RANKING, headers=_ANSWER_HEADERS
     ),

@@ -13,6 +13,7 @@ import msgspec
 from vibe_llms.dialects.calls import CallFormat
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors, read_texts
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Translation
@@ -20,6 +21,8 @@ from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "ollama_embed"
+
+_READ: Final = frozenset({"dimensions", "input", "model", "truncate"})
 
 
 class _Answer(msgspec.Struct):
@@ -57,9 +60,7 @@ CALL_FORMAT: Final = CallFormat[EmbeddingRequest, Vectors](
 def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
     """Read a client's request. Raises RequestError."""
     ledger = Ledger(protocol=PROTOCOL)
-    for name in ("keep_alive", "options"):
-        if native.get(name) is not None:
-            ledger.drop(name, "other vendors have no field for it", is_routine=name == "keep_alive")
+    ledger.drop_unknown(native, _READ, routine=("keep_alive",))
     if native.get("truncate", True) is True:
         ledger.drop("truncate", "a text that is too long is refused", is_routine=True)
     request = EmbeddingRequest(
@@ -68,9 +69,23 @@ def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
     return Translation(request, ledger.losses)
 
 
+def normalize_prompt(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
+    """Read a client's request of the older call, with one text. Raises RequestError."""
+    prompt = native.get("prompt")
+    if not isinstance(prompt, str):
+        raise RequestError(path="prompt", detail="Expected a text.", remedy="Send the prompt.")
+    others = {name: value for name, value in native.items() if name != "prompt"}
+    return normalize({**others, "input": prompt})
+
+
 def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
     """Write vectors for a client."""
     answer: dict[str, Any] = {"model": model, "embeddings": [list(row) for row in vectors]}
     if vectors.usage is not None and vectors.usage.total_input_tokens is not None:
         answer["prompt_eval_count"] = vectors.usage.total_input_tokens
     return answer
+
+
+def nativize_prompt(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
+    """Write a vector for a client of the older call."""
+    return {"embedding": list(vectors[0])}

@@ -23,6 +23,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -30,6 +31,13 @@ from vibe_llms.models.descriptors import ModelDescriptor
 PROTOCOL: Final = "embeddings"
 STANDARD: Final = EmbeddingQuirks()
 """The quirks of OpenAI itself. A service with the same quirks accepts the same bodies."""
+
+_READ: Final = frozenset(
+    {
+        *("dimensions", "encoding_format", "input", "model"),
+        *("output_dimension", "output_dtype"),  # of Mistral's clients
+    }
+)
 
 
 class _Row(msgspec.Struct):
@@ -111,16 +119,24 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
 def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
     """Read a client's request. Raises RequestError."""
     ledger = Ledger(protocol=PROTOCOL)
-    if native.get("user") is not None:
-        ledger.drop("user", "other vendors have no field for it", is_routine=True)
+    ledger.drop_unknown(native, _READ, routine=("user", "metadata"))
+    if native.get("output_dtype") not in (None, "float"):
+        raise RequestError(
+            path="output_dtype",
+            detail=f"Unknown type {native['output_dtype']!r}.",
+            remedy="Use float.",
+        )
     if native.get("encoding_format") not in (None, "float", "base64"):
         raise RequestError(
             path="encoding_format",
             detail=f"Unknown format {native['encoding_format']!r}.",
             remedy="Use float or base64.",
         )
+    dimensions = native.get("dimensions")
+    if dimensions is None:
+        dimensions = native.get("output_dimension")
     request = EmbeddingRequest(
-        texts=read_texts(native.get("input"), "input"), dimensions=native.get("dimensions")
+        texts=read_texts(native.get("input"), "input"), dimensions=dimensions
     )
     return Translation(request, ledger.losses)
 
@@ -139,6 +155,7 @@ def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> 
         rows = [list(row) for row in vectors]
     tokens = 0 if vectors.usage is None else vectors.usage.total_input_tokens or 0
     return {
+        "id": vectors.origin.response_id or produce_identity(),  # required by Mistral's library
         "object": "list",
         "data": [
             {"object": "embedding", "index": index, "embedding": row}

@@ -24,7 +24,7 @@ PROTOCOL: Final = openai.PROTOCOL
 _READ: Final = frozenset(
     {
         *("model", "prompt", "n", "size", "quality", "background", "output_format"),
-        *("image", "mask", "response_format", "stream"),
+        *("image", "images", "mask", "response_format", "stream"),
     }
 )
 _ROUTINE: Final = frozenset({"user", "safety_identifier", "moderation"})
@@ -46,10 +46,7 @@ def normalize_edit(native: Mapping[str, Any]) -> Translation[IllustrationRequest
 
 def _normalize(native: Mapping[str, Any], images: Any) -> Translation[IllustrationRequest]:
     ledger = Ledger(protocol=PROTOCOL)
-    for name, value in native.items():
-        if name not in _READ and name != "images" and value is not None:
-            reason = "other vendors have no field for it"
-            ledger.drop(name, reason, is_routine=name in _ROUTINE)
+    ledger.drop_unknown(native, _READ, routine=_ROUTINE)
     mask = native.get("mask")
     size = _read_text(native, "size")
     request = IllustrationRequest(

@@ -111,9 +111,7 @@ _READ: Final = frozenset(
 def normalize(native: Mapping[str, Any]) -> Translation[SpeechRequest]:
     """Read a client's request. Raises RequestError."""
     ledger = Ledger(protocol=PROTOCOL)
-    for name, value in native.items():
-        if name not in _READ and value is not None:
-            ledger.drop(name, "other vendors have no field for it")
+    ledger.drop_unknown(native, _READ)
     voice = native.get("voice")
     if isinstance(voice, Mapping):
         voice = voice.get("id")

@@ -35,9 +35,7 @@ def normalize(
 ) -> Translation[TranscriptionRequest]:
     """Read a client's request. Raises RequestError."""
     ledger = Ledger(protocol=PROTOCOL)
-    for name, value in native.items():
-        if name not in _READ and value is not None:
-            ledger.drop(name, "other vendors have no field for it")
+    ledger.drop_unknown(native, _READ)
     request = TranscriptionRequest(
         audio=_read_audio(native.get("file")),
         language=_read_text(native, "language"),

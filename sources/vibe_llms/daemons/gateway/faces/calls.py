@@ -38,7 +38,9 @@ from vibe_llms.dialects import (
     rankings,
 )
 from vibe_llms.dialects.calls import ClientFormat
-from vibe_llms.dialects.embeddings import google, ollama, openai
+from vibe_llms.dialects.client_answers import ErrorAnswer, compose_error_message
+from vibe_llms.dialects.embeddings import cohere, google, ollama, openai
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.forms import is_form
 from vibe_llms.models.genera import Genus
 
@@ -49,7 +51,19 @@ EMBEDDINGS: Final = Face(
     id_header="x-request-id",
     genus=Genus.EMBEDDER,
 )
-RANKINGS: Final = Face(name="rankings", dialect=chat_completions, genus=Genus.RANKER)
+
+
+class CohereFace(Face):
+    """The protocol of Cohere's clients; those of Jina and others share a part of it."""
+
+    def write_error(self, error: ConverseError) -> ErrorAnswer:
+        """Write an error for both: with ``message`` for Cohere, and ``error`` for the others."""
+        answer = super().write_error(error)
+        return attrs.evolve(answer, body={"message": compose_error_message(error), **answer.body})
+
+
+RANKINGS: Final = CohereFace(name="rankings", dialect=chat_completions, genus=Genus.RANKER)
+COHERE: Final = CohereFace(name="cohere_embed", dialect=chat_completions, genus=Genus.EMBEDDER)
 MODERATIONS: Final = attrs.evolve(EMBEDDINGS, name="moderations", genus=Genus.MODERATOR)
 OLLAMA: Final = Face(name="ollama_embed", dialect=ollama_chat, genus=Genus.EMBEDDER)
 GEMINI: Final = Face(
@@ -73,6 +87,15 @@ _MODERATION_FORMAT: Final = ClientFormat[Any, Any](
 )
 _OLLAMA_FORMAT: Final = ClientFormat[Any, Any](
     protocol=ollama.PROTOCOL, read=ollama.normalize, write=ollama.nativize_result
+)
+_OLLAMA_PROMPT_FORMAT: Final = ClientFormat[Any, Any](
+    protocol="", read=ollama.normalize_prompt, write=ollama.nativize_prompt
+)
+_COHERE_FORMAT: Final = ClientFormat[Any, Any](
+    protocol=cohere.PROTOCOL, read=cohere.normalize, write=cohere.nativize_result
+)
+_COHERE_FIRST_FORMAT: Final = ClientFormat[Any, Any](
+    protocol="", read=cohere.normalize, write=cohere.nativize_first
 )
 _GEMINI_BATCH_FORMAT: Final = ClientFormat[Any, Any](
     protocol="",  # never passed through: each request repeats the model's name
@@ -101,7 +124,10 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
         produce(RANKINGS, _RANKING_FORMAT, "/v1/rerank"),
         produce(RANKINGS, _RANKING_FORMAT, "/v2/rerank"),
         produce(MODERATIONS, _MODERATION_FORMAT, "/v1/moderations"),
+        produce(COHERE, _COHERE_FIRST_FORMAT, "/v1/embed"),
+        produce(COHERE, _COHERE_FORMAT, "/v2/embed"),
         produce(OLLAMA, _OLLAMA_FORMAT, "/api/embed", body_types=BODY_TYPES),
+        produce(OLLAMA, _OLLAMA_PROMPT_FORMAT, "/api/embeddings", body_types=BODY_TYPES),
         *gemini,
     )
 
@@ -159,10 +185,10 @@ _PATH_ENDS: Final = (
     "/audio/speech",
     "/audio/transcriptions",
     "/audio/translations",
+    "/embed",
     "/embeddings",
     "/rerank",
     "/moderations",
-    "/api/embed",
     "/images/generations",
     "/images/edits",
 )
