@@ -33,6 +33,7 @@ from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, RequestFields, Response
+from vibe_llms.models.windows import count_omitted
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.streams import detach
 
@@ -105,6 +106,7 @@ class Generator:
         self._is_handed_over = is_handed_over
         self._request: Request | None = None
         self._pattern: dict[str, JsonValue] | None = None
+        self._stale = 0  # results left out of the last request
         self._used_tokens = 0  # of the model's context window, as last reported
 
     async def generate(self, command: Generate, turn: int) -> Response:
@@ -244,6 +246,7 @@ class Generator:
     def _trim(self, request: Request) -> Request:
         """Omit stale results if the conversation approaches the model's context window."""
         attributes = self._model_call.model.descriptor.attributes
+        self._stale = 0
         window = attributes.access_value("context_window_tokens") if self._used_tokens else None
         if not isinstance(window, int):
             return request
@@ -256,6 +259,7 @@ class Generator:
         )
         if not trimmed.losses:
             return request
+        self._stale = len(trimmed.losses)
         self.losses.update(dict.fromkeys(trimmed.losses))
         return attrs.evolve(request, canisters=trimmed.value)
 
@@ -326,6 +330,7 @@ class Generator:
             attempts=response.metadata.attempts,
             tier=tier,
             seconds=time.monotonic() - started,
+            omitted=count_omitted(response.losses) + self._stale,
         )
         self._record.queued.pop(event.key, None)
         # The conversation has the response: if a crash loses this event, the next run emits it.

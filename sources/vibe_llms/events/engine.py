@@ -110,6 +110,7 @@ class GenerationFinishedEvent:
         seconds: Duration from sending to the end.
         attempts: How often it was sent; those before the last may have been billed, too.
         tier: The vendor's price tier: ``batch`` for a deferred request; empty for the standard one.
+        omitted: How many earlier messages and results were left out of the request.
     """
 
     type: Literal["generation.finished"] = attrs.field(default="generation.finished", init=False)
@@ -124,6 +125,7 @@ class GenerationFinishedEvent:
     seconds: float = 0.0
     attempts: int = 1
     tier: str = ""
+    omitted: int = 0
 
 
 @frozen(kw_only=True, slots=False)

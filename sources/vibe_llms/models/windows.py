@@ -8,7 +8,7 @@ beginning of the request stays the same for several turns, and the vendor's prom
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Final
 
@@ -62,6 +62,20 @@ class Cut:
             if indices[1:]:
                 path = f"canisters[{indices[0]}:{indices[-1] + 1}]"
             yield Loss(kind=kind, path=path, reason=reason)
+
+
+WINDOW_REASON: Final = "the conversation exceeds the model's window"
+"""Part of the reason of losses of canisters that were left out or summarized."""
+
+
+def count_omitted(losses: Iterable[Loss]) -> int:
+    """Return the number of canisters that were left out, or summarized, by these losses."""
+    count = 0
+    for loss in losses:
+        if WINDOW_REASON in loss.reason:
+            first, _, end = loss.path.removeprefix("canisters[").rstrip("]").partition(":")
+            count += int(end) - int(first) if end else 1
+    return count
 
 
 def measure_room(

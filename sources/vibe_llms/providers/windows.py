@@ -22,7 +22,14 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
 from vibe_llms.messages.requests import Request, replace_canisters
-from vibe_llms.models.windows import Cut, cut_oldest, measure_canisters, measure_room, surely_fits
+from vibe_llms.models.windows import (
+    WINDOW_REASON,
+    Cut,
+    cut_oldest,
+    measure_canisters,
+    measure_room,
+    surely_fits,
+)
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.streams import EventSource, detach
@@ -237,8 +244,8 @@ def _compose_reason(cut: Cut, room: int, summary: Summary | None = None) -> str:
     oldest = f"the {count:,} oldest canisters" if count > 1 else "the oldest canister"
     done = "left out" if summary is None else f"summarized by the model{summary.describe_usage()}"
     return (
-        f"{oldest} {'are' if count > 1 else 'is'} {done}: the conversation exceeds the model's "
-        f"window, which has room for {room:,} tokens of input"
+        f"{oldest} {'are' if count > 1 else 'is'} {done}: {WINDOW_REASON}, "
+        f"which has room for {room:,} tokens of input"
     )
 
 

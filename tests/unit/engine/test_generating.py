@@ -140,6 +140,10 @@ async def test_near_the_window_stale_results_are_left_out(used: int) -> None:
     assert ("left out" in last[2], last[4]) == (used == 90, look())
     assert [loss.path for loss in acted.ending.losses] == ["canisters[2]"] * (used == 90)
     assert acted.words[2] == look()
+    finished = [
+        each.event for each in stage.log.read() if isinstance(each.event, GenerationFinishedEvent)
+    ]
+    assert [each.omitted for each in finished] == [0] * (len(finished) - 1) + [int(used == 90)]
 
 
 async def test_a_model_that_stumbles_is_told_of_in_the_log() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from vibe_llms import Application, Engine, Model, SyncChannel
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.events.engine import GenerationFinishedEvent
 from vibe_llms.events.stream import LossEvent
 from vibe_llms.exceptions import ConverseError, TranslationLossError
 from vibe_llms.messages.canisters import (
@@ -221,6 +223,19 @@ async def test_the_setting_is_that_of_the_nearest(
     assert len(sent[-1].canisters) == 62
     await Engine("", application=application, window="drop").answer(_compose(30))
     assert len(sent[-1].canisters) < 40
+
+
+async def test_the_log_counts_what_was_left_out(
+    application: Application, sent: list[Request]
+) -> None:
+    """As a vendor's cache does not find the prefix of such a request."""
+    events: list[Any] = []
+    model = Model(application=application, window="drop")
+
+    await Engine(model, listener=events.append).answer(_compose(30))
+
+    (finished,) = [each for each in events if isinstance(each, GenerationFinishedEvent)]
+    assert finished.omitted == 62 - len(sent[-1].canisters) > 0
 
 
 async def test_a_run_counts_what_its_summaries_used(application: Application) -> None:

@@ -19,19 +19,25 @@ if TYPE_CHECKING:
 @command("show")
 @optional_conversation_argument
 @click.option("--usage", is_flag=True, help="Show usage: tokens, cost, calls.")
+@click.option("--cache", is_flag=True, help="Show the use of prompt caches, turn by turn.")
 @json_option
-def show(identity: str | None, usage: bool, as_json: bool) -> None:
-    """Show the messages of a conversation, or its usage.
+def show(identity: str | None, usage: bool, cache: bool, as_json: bool) -> None:
+    """Show the messages of a conversation, its usage, or its use of prompt caches.
 
     Without ID, show the newest. The first letters of an id are enough if no other id begins with
     them. Damaged parts are omitted and reported.
     """
+    if usage and cache:
+        raise click.UsageError("--usage and --cache cannot be combined. Choose one of them.")
     store = open_store()
     history = store.read(find_identity(store, identity), tolerant=True)
     for notice in history.notices:
         note(str(notice))
     if usage:
         _write_usage(store, history, as_json)
+        return
+    if cache:
+        _write_cached_turns(store, history, as_json)
         return
     if as_json:
         import attrs
@@ -58,6 +64,23 @@ def _write_usage(store: ConversationStore, history: History, as_json: bool) -> N
         write_json({"id": history.identity, "usage": compose_document(account)})
     else:
         write(compose_tables(account))
+
+
+def _write_cached_turns(store: ConversationStore, history: History, as_json: bool) -> None:
+    from vibe_llms.exceptions import ConverseError
+    from vibe_llms.interfaces.cli.cached_turns import compose_document, write_cached_turns
+    from vibe_llms.telemetry.cached_turns import survey_cached_turns
+
+    try:
+        events = [logged.event for logged in store.open_log(history.identity).read()]
+    except ConverseError as error:  # tools and settings are unknown without the log
+        note(str(error))
+        events = []
+    turns = survey_cached_turns(history.canisters, events)
+    if as_json:
+        write_json({"id": history.identity, **compose_document(turns)})
+    else:
+        write_cached_turns(turns)
 
 
 def _measure(store: ConversationStore, history: History) -> Account:
