@@ -26,6 +26,12 @@ NO_HINTS: Final = "sent without the cache hint: this vendor has none"
 _Medium = TypeVar("_Medium", bound=MediaContent)
 
 
+class UploadedId(str):
+    """Id of a file that was uploaded for this request, and so belongs to its vendor."""
+
+    __slots__ = ()
+
+
 @define(kw_only=True)
 class Ledger:
     """Records losses while a request is translated, and returns the native data that may be sent.
@@ -209,6 +215,8 @@ class Ledger:
             path: Path of the medium, for the loss.
             canister: Canister of the medium.
         """
+        if isinstance(content.file_id, UploadedId):
+            return attrs.evolve(content, file_id=str(content.file_id))  # without the mark
         native = content.native
         is_foreign = native is not None and not (
             self.admits(native, canister) or self._has_files_named(native, canister)

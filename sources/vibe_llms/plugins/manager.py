@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # listing plugins imports neither pluggy nor the layers below
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
+    from vibe_llms.messages.vendor_files import VendorFileNotes
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.loading import PluginFailure
     from vibe_llms.plugins.specification.daemons import Authorizer
@@ -253,10 +254,16 @@ class PluginManager:
             produce_attributes=partial(self._produce_attributes, entry),
             find_base=partial(self._find_base, entry),
             survey_transports=self._survey_transports,
+            access_vendor_files=self._access_vendor_files,
             budgets=self.budgets,
         )
         with locating(self.configuration):
             return make_provider(entry, specification, context)
+
+    def _access_vendor_files(self) -> VendorFileNotes | None:
+        """Return the notes of the application's store about contents that vendors have."""
+        store: ConversationStore | None = getattr(self.application, "store", None)
+        return None if store is None else store.vendor_files
 
     def _find_base(self, entry: PluginEntry, name: str) -> Path:
         """Return the directory of the file that contains a setting of a provider."""

@@ -21,6 +21,7 @@ from vibe_llms.tables.kinds import TEXT, Kind
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.batches import VendorBatches
+    from vibe_llms.providers.uploads import VendorFiles
     from vibe_llms.providers.vendors import VendorClient
 
 SIBLINGS: Final = (
@@ -40,6 +41,9 @@ class OpenAIService(Vendor):
     base_url_variables = ("OPENAI_BASE_URL",)
     key_variables = ("OPENAI_API_KEY",)
     request_id_headers = ("x-request-id", "apim-request-id")
+    upload_bytes = 10_000_000  # a request may have 50 MB
+    file_types: tuple[str, ...] = ("file",)
+    """Types of contents for which a message can have the id of a file."""
     further_settings: ClassVar[Mapping[str, Kind]] = dict.fromkeys(
         ("azure_api_version", "azure_endpoint", "organization", "project"), TEXT
     )
@@ -85,6 +89,14 @@ class OpenAIService(Vendor):
             return None
 
         return FileBatches(client, path)
+
+    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+        """Return the files; ``None`` for Azure, which has other paths."""
+        if "azure_endpoint" in self.settings.values:
+            return None
+        from vibe_llms.providers.openai_files import OpenAIFiles
+
+        return OpenAIFiles(client, self.file_types)
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the call format of the service's own path for a genus."""

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.secrets import Secret, is_secret_name
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.trusting import trusted
 from vibe_llms.models.genera import Genus
@@ -29,6 +30,7 @@ from vibe_llms.providers.requirements import (
     advise_of_server,
     refuse_requirements,
 )
+from vibe_llms.providers.retries import RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.shared_limits import produce_limiter
 from vibe_llms.providers.sources import read_problem
@@ -42,11 +44,15 @@ from vibe_llms.wire.tracing import compose_trace_headers
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.providers.uploads import Uploads
 
 MIN_SECRET_CHARACTERS: Final = 12
 """Minimum length of the secrets that are removed from passed-through answers; shorter ones are only
 removed from errors, since dummy keys such as ``ollama`` are also words in models' answers.
 """
+
+_ACCOUNT_DIGITS: Final = 8
+"""Digits of the digest that tells keys apart in notes; too few to guess a key."""
 
 _make_request: Final = trusted(WireRequest)
 
@@ -128,6 +134,7 @@ class RemoteClient:
         self._scrubbed_sources: object = None  # what the scrubbers were made from
         self._scrubbers: dict[Literal["error", "answer"], Scrubber] = {}
         self._address = describe_address(vendor.settings.base_url)
+        self._uploads: Uploads | None | Absence = ABSENT
         self.processors = vendor.produce_processors(self)
 
     async def access_model(self, name: str = "") -> RemoteModel:
@@ -293,6 +300,38 @@ class RemoteClient:
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
+
+    def access_uploads(self, model: ModelDescriptor) -> Uploads | None:
+        """Return the uploads of this client; ``None`` if media are sent with each request."""
+        if self._uploads is ABSENT:
+            self._uploads = self._produce_uploads(model)
+        return None if isinstance(self._uploads, Absence) else self._uploads
+
+    def _produce_uploads(self, model: ModelDescriptor) -> Uploads | None:
+        vendor = self.vendor
+        min_bytes = vendor.find_upload_bytes()
+        files = None if min_bytes is None else vendor.produce_files(self, model)
+        if min_bytes is None or files is None:
+            return None
+        from vibe_llms.providers.uploads import Uploads
+
+        context = vendor.context
+        return Uploads(
+            self._compute_account,
+            files,
+            min_bytes,
+            context.access_vendor_files,
+            policy=RetryPolicy.of(context.limits),
+            clock=context.clock,
+        )
+
+    def _compute_account(self) -> str:
+        """Return the name of the account for notes: the address, and a short digest of the key."""
+        import hashlib  # imports OpenSSL, and most conversations are text
+
+        key = self.require_key()
+        digest = hashlib.sha256((key.reveal() if key else "").encode()).hexdigest()
+        return f"{self._address} {digest[:_ACCOUNT_DIGITS]}"
 
     async def pass_through(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]

@@ -68,7 +68,37 @@ class RemoteModel(ModelBase[JsonObject]):
         super().check(request)
         self._client.require_key()
 
+    async def translate_without_blocking(
+        self, request: Request, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Translate a request; first upload its large media, if the vendor has files.
+
+        Raises:
+            ConverseError: The request is invalid, or an upload failed.
+        """
+        uploads = self._client.access_uploads(self._descriptor)
+        if uploads is not None:
+            request = await uploads.prepare(request)
+        return await super().translate_without_blocking(request, streaming=streaming)
+
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
+        """Return the source of the answer; see :meth:`_send`.
+
+        If the vendor no longer has a file of the request, the file is uploaded again, once.
+        """
+        uploads = self._client.access_uploads(self._descriptor)
+        first = self._send(native, request, streaming=streaming)
+        if uploads is None or not uploads.find_large(request):
+            return await first
+        from vibe_llms.providers.uploads import send_renewing
+
+        async def send(request: Request) -> EventSource:
+            translation = await self.translate_without_blocking(request, streaming=streaming)
+            return await self._send(translation.value, request, streaming=streaming)
+
+        return await send_renewing(uploads, request, first, send, self._descriptor.provider)
+
+    async def _send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Return a source that sends the request when it is first read, or already has the answer.
 
         If there is a fast path for the answer, this method sends the request: an answer without

@@ -116,7 +116,10 @@ class SendingModel(abc.ABC, Generic[_Native]):
     async def translate_without_blocking(
         self, request: Request, *, streaming: bool
     ) -> Translation[_Native]:
-        """Translate like :meth:`translate`, but large requests in a thread."""
+        """Translate like :meth:`translate`, but large requests in a thread.
+
+        A model over the network first uploads large media, if its vendor has files.
+        """
         if not is_large(request):
             return self.translate(request, streaming=streaming)
         return await run_outside_loop(partial(self.translate, request, streaming=streaming))

@@ -29,6 +29,7 @@ from vibe_llms.providers.requirements import (
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
 from vibe_llms.providers.tokenizers import CountingClient, VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
+from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.backgrounds import BackgroundFormat
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from vibe_llms.providers.rates import RateLimiter, Ticket
     from vibe_llms.providers.request_encoding import EncodedBody
     from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.providers.uploads import Uploads, VendorFiles
     from vibe_llms.tables.kinds import Kind
     from vibe_llms.wire.exchanges import Exchange
 
@@ -65,6 +67,8 @@ class Vendor(abc.ABC):
         cloud_credentials: Adds credentials to requests that have no key; ``None`` if the vendor has
             only keys.
         background: Its requests about responses in the background; ``None`` without such responses.
+        upload_bytes: Default of the setting ``upload_bytes``: larger media are uploaded as files
+            once, instead of with each request; 0 for a vendor without files.
     """
 
     dialect: Dialect
@@ -81,6 +85,7 @@ class Vendor(abc.ABC):
     further_settings: ClassVar[Mapping[str, Kind]] = {}
     cloud_credentials: CloudCredentials | None = None
     background: BackgroundFormat | None = None
+    upload_bytes: int = 0
 
     def __init__(self, context: ProviderContext) -> None:
         self.context = context
@@ -91,7 +96,7 @@ class Vendor(abc.ABC):
         return read_settings(
             self.context,
             self.base_url,
-            self.further_settings,
+            {**self.further_settings, **({"upload_bytes": COUNT} if self.upload_bytes else {})},
             variables=self.base_url_variables,
             versions=self.versions,
         )
@@ -238,6 +243,21 @@ class Vendor(abc.ABC):
         """
         return None
 
+    def find_upload_bytes(self) -> int | None:
+        """Return the size above which media are uploaded; ``None`` to send all with requests.
+
+        A service at another address than the vendor's may have no files, so that uploads to it
+        require the setting.
+        """
+        setting: int | None = self.settings.values.get("upload_bytes")
+        if setting is None and self.settings.base_url == self.base_url:
+            return self.upload_bytes or None
+        return setting
+
+    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+        """Return the vendor's files for media in messages; by default it has none."""
+        return None
+
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the vendor's format for calls of a genus; by default it has none.
 
@@ -301,6 +321,9 @@ class VendorClient(CountingClient, Protocol):
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Exchange:
         """Send bytes unchanged, once, and return the answer. Raises ConverseError."""
+
+    def access_uploads(self, model: ModelDescriptor) -> Uploads | None:
+        """Return the uploads of this client; ``None`` if media are sent with each request."""
 
     def clean(self, error: ConverseError) -> ConverseError:
         """Remove secrets from an error."""

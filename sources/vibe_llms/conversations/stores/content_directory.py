@@ -43,7 +43,8 @@ class ContentDirectory:
     disk: Disk = attrs.field(factory=Disk)
     wait_seconds: float = WAIT_SECONDS
 
-    def _folder(self, content_id: str) -> str:
+    def locate(self, content_id: str) -> str:
+        """Return the folder of a content."""
         return f"{self.root}/{ensure_content_id(content_id)[:4]}/{content_id}"
 
     @property
@@ -60,7 +61,7 @@ class ContentDirectory:
     def add_while_locked(self, data: bytes, *, mime_type: str, name: str | None) -> str:
         """Store the data and return their id; the caller holds the shared lock."""
         content_id = compute_content_id(data)
-        folder = self._folder(content_id)
+        folder = self.locate(content_id)
         parent_folder = os.path.dirname(folder)
         if self.has_size(content_id, len(data)):
             # Its age starts again, as a garbage collection must not remove content that was just
@@ -82,7 +83,7 @@ class ContentDirectory:
 
     def has_size(self, content_id: str, size: int) -> bool:
         """Return whether data of this size exist, without verifying them."""
-        folder = self._folder(content_id)
+        folder = self.locate(content_id)
         try:
             # Only the size is compared: a hash would read all data each time; `examine` does that.
             os.stat(f"{folder}/metadata.toml")
@@ -91,7 +92,7 @@ class ContentDirectory:
             return False
 
     def _move_into_place(self, temporary: str, content_id: str, size: int) -> None:
-        folder = self._folder(content_id)
+        folder = self.locate(content_id)
         try:
             self.disk.rename(temporary, folder)
         except OSError:
@@ -104,7 +105,7 @@ class ContentDirectory:
     @mapping_errors
     def read(self, content_id: str) -> bytes:
         """Return the data, verified against their id."""
-        path = f"{self._folder(content_id)}/data"
+        path = f"{self.locate(content_id)}/data"
         try:
             data = read_regular(path)
         except FileNotFoundError as error:
@@ -122,7 +123,7 @@ class ContentDirectory:
         """Return the metadata of the content."""
         import tomli
 
-        path = f"{self._folder(content_id)}/metadata.toml"
+        path = f"{self.locate(content_id)}/metadata.toml"
         try:
             return _interpret(tomli.loads(read_regular(path).decode())["content"])
         except FileNotFoundError as error:
@@ -134,7 +135,7 @@ class ContentDirectory:
 
     def contains(self, content_id: str) -> bool:
         """Return whether the content exists, without verifying it."""
-        return os.path.exists(f"{self._folder(content_id)}/data")
+        return os.path.exists(f"{self.locate(content_id)}/data")
 
     def survey(self) -> Iterator[str]:
         """Yield the ids of all content."""
@@ -163,7 +164,7 @@ class ContentDirectory:
     @mapping_errors
     def measure_age_seconds(self, content_id: str) -> float:
         """Return the time since the content was last added, in seconds."""
-        path = f"{self._folder(content_id)}/data"
+        path = f"{self.locate(content_id)}/data"
         try:
             return time.time() - os.stat(path).st_mtime
         except FileNotFoundError as error:
@@ -172,7 +173,7 @@ class ContentDirectory:
     @mapping_errors
     def remove(self, content_id: str) -> None:
         """Remove the content: first make it inaccessible, then delete the data from the disk."""
-        folder = self._folder(content_id)
+        folder = self.locate(content_id)
         parent_folder = os.path.dirname(folder)
         trash = f"{parent_folder}/.{content_id}.{os.urandom(4).hex()}"
         # Renamed first, so that a crash during the removal cannot leave partial content under this

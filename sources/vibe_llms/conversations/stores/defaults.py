@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Position,
     )
     from vibe_llms.messages.canisters import AnyCanister
+    from vibe_llms.messages.vendor_files import VendorFileNotes
 
 
 class StoreDefaults:
@@ -43,6 +44,13 @@ class StoreDefaults:
     def content_backends(self) -> ContentBackends | None:
         """``None``: all bytes are in the store."""
         return None
+
+    @property
+    def vendor_files(self) -> VendorFileNotes:
+        """No notes: vendors' files are remembered only by the process that uploaded them."""
+        from vibe_llms.messages.vendor_files import NO_NOTES
+
+        return NO_NOTES
 
     def measure_logs(self: ConversationStore) -> Mapping[str, object]:
         """Return the measures of all logs of runs; opens the log of each conversation."""

@@ -51,6 +51,7 @@ from vibe_llms.messages.identities import access_now, produce_identity
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.file_log import FileLog
     from vibe_llms.conversations.run_logs.inbox import FileInbox, RunMessage
+    from vibe_llms.conversations.stores.vendor_notes import DirectoryNotes
 
 
 @define(init=False)
@@ -86,6 +87,13 @@ class DirectoryStore(StoreDefaults):
         self.guards = Guards(self.layout, self.disk, wait_seconds)
         self.marks = ChangeMarks(self.disk)
         self.contents = ContentDirectory(os.path.join(root, "content"), self.disk, wait_seconds)
+
+    @property
+    def vendor_files(self) -> DirectoryNotes:
+        """Notes about vendors' files of contents, in ``vendors.toml`` beside each."""
+        from vibe_llms.conversations.stores.vendor_notes import DirectoryNotes
+
+        return DirectoryNotes(self.contents)
 
     # --- writing ---------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.index.interfaces import Index
     from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage
     from vibe_llms.conversations.run_logs.log import RunLog
+    from vibe_llms.messages.vendor_files import VendorFileNotes
 
 
 @frozen(kw_only=True)
@@ -229,6 +230,10 @@ class ConversationStore(Protocol):
     @property
     def content_backends(self) -> ContentBackends | None:
         """External backends of :attr:`contents`; ``None`` if all bytes are in the store."""
+
+    @property
+    def vendor_files(self) -> VendorFileNotes:
+        """Notes about contents of :attr:`contents` that vendors store."""
 
     @property
     def keeps_logs(self) -> bool:

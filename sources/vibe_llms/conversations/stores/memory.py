@@ -40,6 +40,7 @@ from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.vendor_files import NotedFile, VendorFile
 from vibe_llms.messages.views import media_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class _Content:
     metadata: ContentMetadata
     data: bytes
     added: float
+    vendor_files: dict[str, VendorFile] = attrs.field(factory=dict)
 
 
 @define
@@ -121,6 +123,43 @@ class MemoryContents:
         """Remove the content."""
         del self._contents[ensure_content_id(content_id)]
 
+    def list_vendor_files(self, content_id: str) -> dict[str, VendorFile] | None:
+        """Return the vendors' files of a content, by account; ``None`` for unknown content."""
+        content = self._contents.get(content_id)
+        return None if content is None else content.vendor_files
+
+
+@define
+class MemoryNotes:
+    """Notes in memory; see :class:`~vibe_llms.messages.vendor_files.VendorFileNotes`."""
+
+    _contents: MemoryContents
+
+    def find(self, content_id: str, account: str) -> VendorFile | None:
+        """Return the vendor's file of a content."""
+        return (self._contents.list_vendor_files(content_id) or {}).get(account)
+
+    def note(self, content_id: str, account: str, file: VendorFile) -> bool:
+        """Note the vendor's file of a content, if the store has the content."""
+        files = self._contents.list_vendor_files(content_id)
+        if files is None:
+            return False
+        files[account] = file
+        return True
+
+    def forget(self, content_id: str, account: str, identity: str) -> None:
+        """Remove a note if it still has this id."""
+        files = self._contents.list_vendor_files(content_id)
+        if files is not None and account in files and files[account].id == identity:
+            del files[account]
+
+    def survey(self) -> Iterator[NotedFile]:
+        """Yield all notes."""
+        for content_id in self._contents.survey():
+            files = self._contents.list_vendor_files(content_id) or {}
+            for account, file in list(files.items()):
+                yield NotedFile(content_id, account, file)
+
 
 @define
 class _Entry:
@@ -175,6 +214,11 @@ class MemoryStore(StoreDefaults):
         if entry is None:
             raise UnknownConversationError(identity=ensure_identity(identity))
         return entry
+
+    @property
+    def vendor_files(self) -> MemoryNotes:
+        """Notes about vendors' files of contents."""
+        return MemoryNotes(self.contents)
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
         """Create a conversation."""

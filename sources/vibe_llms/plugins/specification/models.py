@@ -15,6 +15,7 @@ from vibe_llms.foundation.secrets import Settings
 from vibe_llms.plugins.specification.users import Consent, Progress
 
 if TYPE_CHECKING:  # types only: this module is below theirs
+    from vibe_llms.messages.vendor_files import VendorFileNotes
     from vibe_llms.providers.interfaces import Provider
     from vibe_llms.providers.shared_limits import Budgets
     from vibe_llms.wire.exchanges import Timeouts, Transport
@@ -25,6 +26,10 @@ ANY_NAME: Final = "*"
 
 def _use_working_directory(name: str) -> Path:
     return Path()
+
+
+def _access_nothing() -> None:
+    return None
 
 
 @frozen(kw_only=True)
@@ -49,6 +54,9 @@ class ProviderContext:
             contains the setting of this name.
         survey_transports: Returns the transports of plugins (:func:`survey_transports`); loads
             them, so call it only if the chosen transport is not shipped.
+        access_vendor_files: Returns the notes of the store about contents that vendors have, so
+            that a content is uploaded once; ``None`` without a store. Opens the store, so call it
+            when it is needed.
         budgets: Rate limits that are shared with other processes; ``None`` if they are not shared.
     """
 
@@ -63,6 +71,7 @@ class ProviderContext:
     produce_attributes: Callable[[], Any]
     find_base: Callable[[str], Path] = _use_working_directory
     survey_transports: Callable[[], Sequence[TransportSpecification]] = tuple
+    access_vendor_files: Callable[[], VendorFileNotes | None] = _access_nothing
     budgets: Budgets | None = None
 
 

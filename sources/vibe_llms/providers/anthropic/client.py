@@ -26,6 +26,7 @@ from vibe_llms.tables.kinds import TEXT, Choice, Kind
 if TYPE_CHECKING:
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.providers.uploads import VendorFiles
 
 VERSION: Final = "2026-10-21"
 """Version of the protocol, in the header ``anthropic-version``. Source: the PyPI distribution
@@ -74,6 +75,7 @@ class AnthropicVendor(Vendor):
         "version": TEXT,
     }
     quirks = Quirks()
+    upload_bytes = 5_000_000  # a request may have 32 MB
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings: only the official clients can reach a cloud."""
@@ -97,6 +99,14 @@ class AnthropicVendor(Vendor):
         from vibe_llms.providers.anthropic.batches import MessageBatches
 
         return MessageBatches(client)
+
+    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+        """Return the files; ``None`` for a cloud."""
+        if "cloud" in self.settings.values:
+            return None
+        from vibe_llms.providers.anthropic.files import AnthropicFiles
+
+        return AnthropicFiles(client)
 
     def prepare_body(self, native: JsonObject) -> JsonObject:
         """Return the body without the parameters that are sent as headers."""

@@ -22,6 +22,7 @@ from vibe_llms.tables.kinds import WORD, Kind
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
+    from vibe_llms.providers.uploads import VendorFiles
 
 _PAGE = 1000
 
@@ -40,6 +41,7 @@ class GoogleVendor(Vendor):
     count_field = "totalTokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}
     version = "v1beta"
+    upload_bytes = 10_000_000  # a request may have 20 MB
     # Thoughts are only sent on request, and inline data cannot have a name.
     quirks = Quirks(shows_thoughts=True, takes_display_names=False)
 
@@ -78,6 +80,12 @@ class GoogleVendor(Vendor):
         return attrs.evolve(
             processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
         )
+
+    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+        """Return the files of the Files API."""
+        from vibe_llms.providers.google.files import GoogleFiles
+
+        return GoogleFiles(client, self.compose_root())
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the format of ``batchEmbedContents``, or of ``generateContent`` for media."""

@@ -49,6 +49,8 @@ class VertexVendor(GoogleVendor):
     }
     version = "v1beta1"
     quirks = Quirks(shows_thoughts=True, server_tools="vertex")
+    upload_bytes = 0  # it has no files, only buckets
+    quirks = Quirks(shows_thoughts=True)
     cloud_credentials: GoogleCredentials
 
     def __init__(self, context: ProviderContext) -> None:

@@ -43,6 +43,7 @@ class OpenAIResponsesVendor(OpenAIService):
     dialect = responses
     count_field = "input_tokens"
     background = BACKGROUND
+    file_types = ("file", "image")
     # Instructions have the role that newer models use.
     quirks = Quirks(supervisor_role="developer", siblings=SIBLINGS)
     further_settings: ClassVar[Mapping[str, Kind]] = {

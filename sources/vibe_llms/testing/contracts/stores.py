@@ -27,6 +27,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent, TextualContent, compute_content_id
 from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.vendor_files import VendorFile
 from vibe_llms.testing.contracts.histories import (
     HistoryPromises,
     append_after,
@@ -111,6 +112,35 @@ class StoreContract(HistoryPromises):
         require(is_removed, "Removed content still exists.", "Remove it in remove.")
         findings = verify(store).findings
         require(findings == (), f"verify finds {findings}.", "Remove nothing else.")
+
+    def test_notes_about_vendors_files_end_with_their_content(self, tmp_path: Path) -> None:
+        """A note is found by content and account, can be replaced, and ends with the content."""
+        store = self.produce_store(tmp_path)
+        notes, ends = store.vendor_files, access_now().replace(microsecond=0)
+        file, other = VendorFile(id="file-1", ends=ends), VendorFile(id="file-2")
+        is_noted = notes.note("0" * 64, "vendor key", file)
+        require(not is_noted, "Unknown content has a note.", "Return False without the content.")
+        content_id = store.contents.add(b"unused", mime_type="text/plain")
+        if not notes.note(content_id, "vendor key", file):
+            return  # the store keeps no notes
+
+        notes.note(content_id, "vendor other", other)
+        found = notes.find(content_id, "vendor key")
+        require(found == file, f"It finds {found}.", "Return the file that was noted.")
+        noted = {each.account: each.file for each in notes.survey()}
+        expected = {"vendor key": file, "vendor other": other}
+        require(noted == expected, f"The notes are {noted}.", "Keep one note for each account.")
+        notes.forget(content_id, "vendor key", "another id")
+        notes.forget(content_id, "vendor other", "file-2")
+        is_kept = notes.find(content_id, "vendor key") == file
+        require(is_kept, "A replaced id removes its successor.", "Compare the id in forget.")
+        is_gone = notes.find(content_id, "vendor other") is None
+        require(is_gone, "A forgotten note is found.", "Remove it in forget.")
+
+        collect_content(store, plan_collection(store, grace_seconds=0), grace_seconds=0)
+        store.contents.add(b"unused", mime_type="text/plain")
+        is_gone = notes.find(content_id, "vendor key") is None
+        require(is_gone, "A note outlives its content.", "Remove notes with their content.")
 
     def test_what_has_been_referred_to_since_the_plan_stays(self, tmp_path: Path) -> None:
         """Content may be used again between the plan and the deletion."""

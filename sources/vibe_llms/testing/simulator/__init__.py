@@ -13,6 +13,7 @@ from vibe_llms.foundation.lazy_imports import produce_attribute_access
 if TYPE_CHECKING:
     from vibe_llms.testing.simulator.faults import BATCH_FAULTS as BATCH_FAULTS
     from vibe_llms.testing.simulator.faults import FAULTS as FAULTS
+    from vibe_llms.testing.simulator.faults import FILE_FAULTS as FILE_FAULTS
     from vibe_llms.testing.simulator.faults import QUIRKS as QUIRKS
     from vibe_llms.testing.simulator.scripts import Cite as Cite
     from vibe_llms.testing.simulator.scripts import Draw as Draw
@@ -32,6 +33,7 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "BATCH_FAULTS": "faults",
+        "FILE_FAULTS": "faults",
         "Cite": "scripts",
         "Draw": "scripts",
         "FAULTS": "faults",

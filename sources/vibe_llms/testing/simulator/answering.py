@@ -24,10 +24,11 @@ from vibe_llms.testing.simulator.delivery import (
     split_bytes,
 )
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
+from vibe_llms.testing.simulator.files import answer_files, resolve_files
 from vibe_llms.testing.simulator.forms import read_fields
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
-from vibe_llms.testing.simulator.openai_batches import answer_batches, answer_files
+from vibe_llms.testing.simulator.openai_batches import answer_batches
 from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedMedia,
@@ -84,17 +85,18 @@ async def answer(
         if is_form and route.purpose != "files":
             received.body = read_fields(received.data, received.headers["content-type"])
             request = attrs.evolve(request, body=received.body)
-        is_media = route.purpose == "listen"
+        is_media = route.purpose in ("files", "listen")
         if received.data and not (is_form or is_media) and not isinstance(received.body, Mapping):
             raise SimulatedRefusal(
                 400, "invalid", "We could not parse the JSON body of your request."
             )
         _refuse_first_requests(request, scope, state)
-        route.protocol.check_credentials(request)
+        if "upload_id" not in request.query:  # the address of an upload in progress is secret
+            route.protocol.check_credentials(request)
         if route.purpose.startswith(("batch", "file")):
             if "no_batches" in conditions:
                 raise SimulatedRefusal(404, "missing", "Not Found")
-            return await _answer_batches(http_request, route, request, state, received.data)
+            return await _answer_batches(http_request, route, request, state)
         if route.purpose != "answer":
             return await _answer_other(http_request, route, request)
         return await _converse(http_request, route, request, state)
@@ -187,6 +189,7 @@ def _choose_answer(
     protocol: SimulatedProtocol, request: SimulatedRequest, state: SimulatorState
 ) -> tuple[ScriptedAnswer, SimulatedPrompt]:
     """Decide on the answer to a request. Raises SimulatedRefusal."""
+    request = resolve_files(request, protocol, state.refusal_counts)
     prompt = understand(protocol, request)
     truncates = protocol is OLLAMA  # without an error
     if not truncates and (
@@ -202,15 +205,16 @@ async def _answer_batches(
     route: SimulatedRoute,
     request: SimulatedRequest,
     state: SimulatorState,
-    data: bytes,
 ) -> web.StreamResponse:
     def answer_item(protocol: SimulatedProtocol, item: SimulatedRequest) -> dict[str, Any]:
         turn, prompt = _choose_answer(protocol, item, state)
         return protocol.render(turn, prompt, item)
 
     protocol, purpose = route.protocol, route.purpose
+    headers: dict[str, str] = {}
+    content: Mapping[str, Any] | bytes
     if purpose.startswith("file"):
-        content = answer_files(purpose, request, data)
+        content, headers = answer_files(purpose, request, protocol)
     elif protocol is MESSAGES:
         content = answer_messages(purpose, protocol, request, answer_item)
     else:
@@ -219,7 +223,8 @@ async def _answer_batches(
         cut_connection(http_request)
         await asyncio.sleep(3600)  # closing the socket cancels this
     body = content if isinstance(content, bytes) else encode_json(content, request.conditions)
-    return await _send_whole(http_request, body, protocol.produce_headers(request), request)
+    headers = {**protocol.produce_headers(request), **headers}
+    return await _send_whole(http_request, body, headers, request)
 
 
 async def _converse(

@@ -67,6 +67,14 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 )
 """Maps each fault to its effect, in a line; numbers in brackets are defaults."""
 
+FILE_FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "files_end": "=n: the first n requests (1) that refer to uploaded files find them deleted.",
+        "file_polls": "=n: an uploaded file can be used after n questions about it (Gemini).",
+    }
+)
+"""Descriptions of faults that affect only uploaded files."""
+
 BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "batch_polls": "=n: a batch ends at its n-th poll (1).",
@@ -131,6 +139,10 @@ class Conditions:
         number = self.values.get(name)
         return default if number is None else number
 
+    def count_if_set(self, name: str) -> int:
+        """Return the number of a fault, 1 for one without a number, and 0 for a missing one."""
+        return self.count(name, 1) if name in self.values else 0
+
     def merge(self, other: Conditions) -> Conditions:
         """Return both; the other's numbers take precedence."""
         return Conditions({**self.values, **other.values})
@@ -148,9 +160,10 @@ def read_conditions(text: str) -> Conditions:
             continue
         name, equals, number = item.partition("=")
         name = name.strip()
-        if not any(name in names for names in (FAULTS, BATCH_FAULTS, QUIRKS)):
+        if not any(name in names for names in (FAULTS, BATCH_FAULTS, FILE_FAULTS, QUIRKS)):
             raise ValueError(
-                f"Unknown fault or quirk {name!r}; see FAULTS, BATCH_FAULTS and QUIRKS."
+                f"Unknown fault or quirk {name!r}; see FAULTS, BATCH_FAULTS, FILE_FAULTS"
+                " and QUIRKS."
             )
         for implied in _IMPLIED.get(name, ()):
             values.setdefault(implied, None)

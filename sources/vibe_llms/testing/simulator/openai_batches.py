@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import attrs
-
-from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.batches import (
     LINES_LIMIT,
     AnswerItem,
@@ -20,8 +16,9 @@ from vibe_llms.testing.simulator.batches import (
 )
 from vibe_llms.testing.simulator.calls import CALLS
 from vibe_llms.testing.simulator.chat_completions import CHAT
+from vibe_llms.testing.simulator.files import StoredFile, store_file
 from vibe_llms.testing.simulator.protocols import SimulatedProtocol, SimulatedRequest
-from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
+from vibe_llms.testing.simulator.refusals import require
 from vibe_llms.testing.simulator.responses import RESPONSES
 
 _DAY_SECONDS: Final = 86_400
@@ -42,71 +39,6 @@ _EXPIRED: Final = {
     "code": "batch_expired",
     "message": "This request could not be executed before the completion window expired.",
 }
-
-
-@frozen(kw_only=True)
-class StoredFile:
-    """A file that the vendor stores."""
-
-    id: str
-    created: int
-    name: str
-    purpose: str
-    data: bytes = attrs.field(repr=False)
-
-
-def read_form(data: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
-    """Parse a multipart form: map the name of each part to a file name and bytes."""
-    boundary = re.search('boundary="?([^";]+)"?', content_type)
-    require(boundary, "The request is not a multipart form.")
-    assert boundary is not None
-    parts: dict[str, tuple[str, bytes]] = {}
-    for part in data.split(b"--" + boundary[1].encode())[1:-1]:
-        head, _, content = part.partition(b"\r\n\r\n")
-        name = re.search(rb'[; ]name="([^"]*)"', head)
-        file = re.search(rb'filename="([^"]*)"', head)
-        require(name, "A part of the form has no name.")
-        assert name is not None
-        parts[name[1].decode()] = (file[1].decode() if file else "", content.removesuffix(b"\r\n"))
-    return parts
-
-
-def _store_file(request: SimulatedRequest, name: str, purpose: str, data: bytes) -> StoredFile:
-    file = StoredFile(
-        id=request.mint("file-", 22), created=request.now, name=name, purpose=purpose, data=data
-    )
-    request.stored[file.id] = file
-    return file
-
-
-def _describe_file(file: StoredFile) -> dict[str, Any]:
-    return {
-        "id": file.id,
-        "object": "file",
-        "bytes": len(file.data),
-        "created_at": file.created,
-        "filename": file.name,
-        "purpose": file.purpose,
-        "status": "processed",
-    }
-
-
-def answer_files(purpose: str, request: SimulatedRequest, data: bytes) -> Mapping[str, Any] | bytes:
-    """Answer a request about files. Raises SimulatedRefusal."""
-    if purpose == "files":
-        form = read_form(data, request.headers.get("content-type", ""))
-        require("file" in form and "purpose" in form, "A file and its purpose are required.")
-        name, content = form["file"]
-        return _describe_file(_store_file(request, name, form["purpose"][1].decode(), content))
-    file = request.stored.get(request.names.get("file", ""))
-    if not isinstance(file, StoredFile):
-        raise SimulatedRefusal(404, "missing", "There is no such file.")
-    if purpose == "file_content":
-        return file.data
-    if purpose == "file_delete":
-        del request.stored[file.id]
-        return {"id": file.id, "object": "file", "deleted": True}
-    return _describe_file(file)
 
 
 def _create(request: SimulatedRequest) -> Batch:
@@ -185,7 +117,16 @@ def _finish(batch: Batch, request: SimulatedRequest) -> None:
         file_lines = [line for line_succeeded, line in lines if line_succeeded is succeeded]
         if file_lines:
             name = f"{batch.id}_{field}.jsonl"
-            file = _store_file(request, name, "batch_output", join_lines(file_lines))
+            file = store_file(
+                request,
+                StoredFile(
+                    id=request.mint("file-", 22),
+                    created=request.now,
+                    name=name,
+                    purpose="batch_output",
+                    data=join_lines(file_lines),
+                ),
+            )
             batch.fields[field] = file.id
     batch.fields["written"] = True
 

@@ -43,7 +43,9 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (MESSAGES, "DELETE", r"/messages/batches/(?P<batch>[^/]+)", "batch_delete"),
     (MESSAGES, "POST", r"/messages/batches/(?P<batch>[^/]+)/cancel", "batch_cancel"),
     (MESSAGES, "GET", r"/messages/batches/(?P<batch>[^/]+)/results", "batch_results"),
+    (GEMINI, "POST", r"/upload/v1(?:beta|alpha)?/files", "files"),
     (CHAT, "POST", r"/files", "files"),
+    (CHAT, "GET", r"/files", "file_list"),
     (CHAT, "GET", r"/files/(?P<file>[^/]+)", "file"),
     (CHAT, "GET", r"/files/(?P<file>[^/]+)/content", "file_content"),
     (CHAT, "DELETE", r"/files/(?P<file>[^/]+)", "file_delete"),
@@ -93,9 +95,16 @@ def find_route(method: str, path: str, headers: Mapping[str, str]) -> SimulatedR
     """Find the route of a path; the headers tell which vendor's ``/models`` to use."""
     for protocol, allowed, pattern, purpose in _ROUTES:
         if method == allowed and (match := re.search(pattern + r"\Z", path)):
+            if purpose.startswith("file"):
+                protocol = _find_owner(protocol, headers)
             return SimulatedRoute(protocol, purpose, match.groupdict())
     if method == "GET" and path.endswith("/models"):
-        if "anthropic-version" in headers:
-            return SimulatedRoute(MESSAGES, "models")
-        return SimulatedRoute(GEMINI if "x-goog-api-key" in headers else CHAT, "models")
+        return SimulatedRoute(_find_owner(CHAT, headers), "models")
     return None
+
+
+def _find_owner(default: SimulatedProtocol, headers: Mapping[str, str]) -> SimulatedProtocol:
+    """Return the vendor of a path that several vendors have, by the headers of its clients."""
+    if "anthropic-version" in headers:
+        return MESSAGES
+    return GEMINI if "x-goog-api-key" in headers else default

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.database_inbox import DatabaseInbox
     from vibe_llms.conversations.run_logs.database_log import DatabaseLog
     from vibe_llms.conversations.run_logs.inbox import RunMessage
+    from vibe_llms.conversations.stores.postgresql.vendor_notes import PostgresqlNotes
 
 # Append in one round trip. Nothing is added if the conversation has another size than expected, or
 # if the claim, where one is required, is lost.
@@ -101,6 +102,13 @@ class PostgresqlStore(StoreDefaults):
     def content_backends(self) -> PostgresqlContents:
         """The content store, which also manages its backends."""
         return self.contents
+
+    @property
+    def vendor_files(self) -> PostgresqlNotes:
+        """Notes about vendors' files of contents, in a table."""
+        from vibe_llms.conversations.stores.postgresql.vendor_notes import PostgresqlNotes
+
+        return PostgresqlNotes(self.database)
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
         """Run a transaction: apply all changes inside the block, or none."""

@@ -9,7 +9,7 @@ from vibe_llms.exceptions import StoreError
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Version of the tables; increased by changes that earlier versions of this program cannot read."""
 
 _LOCK: Final = 0x76696265
@@ -51,6 +51,13 @@ CREATE TABLE vibe_contents (
     place text,
     size bigint
 );
+CREATE TABLE vibe_vendor_files (
+    content text COLLATE "C" NOT NULL REFERENCES vibe_contents (id) ON DELETE CASCADE,
+    account text NOT NULL,
+    file text NOT NULL,
+    ends timestamptz,
+    PRIMARY KEY (content, account)
+);
 CREATE TABLE vibe_claims (
     conversation text COLLATE "C" PRIMARY KEY
         REFERENCES vibe_conversations (id) ON DELETE CASCADE,
@@ -75,6 +82,9 @@ _MIGRATIONS: Final = {
     1: "ALTER TABLE vibe_contents ALTER COLUMN data DROP NOT NULL,"
     " ADD COLUMN place text, ADD COLUMN size bigint",
     2: "ALTER TABLE vibe_format ADD COLUMN owner text NOT NULL DEFAULT gen_random_uuid()",
+    3: 'CREATE TABLE vibe_vendor_files (content text COLLATE "C" NOT NULL REFERENCES'
+    " vibe_contents (id) ON DELETE CASCADE, account text NOT NULL, file text NOT NULL,"
+    " ends timestamptz, PRIMARY KEY (content, account))",
 }
 """Statement that migrates each earlier format to the next one."""
 
