@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from anthropic import Anthropic, APIConnectionError, BadRequestError, NotFoundError
-from openai import OpenAI
+from openai import APIStatusError, OpenAI
 
 from vibe_llms.testing.simulator import BATCH_FAULTS, SynchronousSimulator
 
@@ -207,6 +207,11 @@ def test_batches_over_files_are_listed_newest_first(simulator: SynchronousSimula
     made = [submit(client, "Hello.").id for _ in range(3)]
 
     assert [each.id for each in client.batches.list(limit=2)] == made[::-1]
+
+
+def test_a_service_may_have_no_batches(simulator: SynchronousSimulator) -> None:
+    with pytest.raises(APIStatusError, match="404"):
+        open_openai(simulator, "no_batches").batches.list()
 
 
 def test_every_fault_of_batches_is_tried() -> None:

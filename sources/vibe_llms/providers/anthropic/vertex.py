@@ -51,6 +51,7 @@ class AnthropicOnVertex(AnthropicVendor):
 
     base_url_variables = ("ANTHROPIC_VERTEX_BASE_URL",)
     key_variables = (TOKEN_VARIABLE,)
+    upload_bytes = 0
     further_settings: ClassVar[Mapping[str, Kind]] = {
         "cloud": Choice(("vertex",)),
         "project": WORD,
