@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from vibe_llms.providers.vendors import Vendor, VendorClient
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batching import ModelBatches
+    from vibe_llms.providers.uploads import Uploads
 
 
 class RemoteModel(ModelBase[JsonObject]):
@@ -68,35 +69,47 @@ class RemoteModel(ModelBase[JsonObject]):
         super().check(request)
         self._client.require_key()
 
-    async def translate_without_blocking(
+    def translate_without_blocking(
         self, request: Request, *, streaming: bool
-    ) -> Translation[JsonObject]:
+    ) -> Coroutine[Any, Any, Translation[JsonObject]]:
         """Translate a request; first upload its large media, if the vendor has files.
 
         Raises:
             ConverseError: The request is invalid, or an upload failed.
         """
-        uploads = self._client.access_uploads(self._descriptor)
-        if uploads is not None:
-            request = await uploads.prepare(request)
-        return await super().translate_without_blocking(request, streaming=streaming)
+        translate = super().translate_without_blocking
+        uploads = self._find_uploads(request)
+        if uploads is None:  # without another coroutine
+            return translate(request, streaming=streaming)
 
-    async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
+        async def upload_and_translate() -> Translation[JsonObject]:
+            return await translate(await uploads.prepare(request), streaming=streaming)
+
+        return upload_and_translate()
+
+    def send(
+        self, native: JsonObject, request: Request, *, streaming: bool
+    ) -> Coroutine[Any, Any, EventSource]:
         """Return the source of the answer; see :meth:`_send`.
 
         If the vendor no longer has a file of the request, the file is uploaded again, once.
         """
-        uploads = self._client.access_uploads(self._descriptor)
         first = self._send(native, request, streaming=streaming)
-        if uploads is None or not uploads.find_large(request):
-            return await first
+        uploads = self._find_uploads(request)
+        if uploads is None:
+            return first
         from vibe_llms.providers.uploads import send_renewing
 
         async def send(request: Request) -> EventSource:
             translation = await self.translate_without_blocking(request, streaming=streaming)
             return await self._send(translation.value, request, streaming=streaming)
 
-        return await send_renewing(uploads, request, first, send, self._descriptor.provider)
+        return send_renewing(uploads, request, first, send, self._descriptor.provider)
+
+    def _find_uploads(self, request: Request) -> Uploads | None:
+        """Return the client's uploads if the request has contents for them."""
+        uploads = self._client.access_uploads(self._descriptor)
+        return uploads if uploads is not None and uploads.find_large(request) else None
 
     async def _send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Return a source that sends the request when it is first read, or already has the answer.
