@@ -50,7 +50,6 @@ class VertexVendor(GoogleVendor):
     version = "v1beta1"
     quirks = Quirks(shows_thoughts=True, server_tools="vertex")
     upload_bytes = 0  # it has no files, only buckets
-    quirks = Quirks(shows_thoughts=True)
     cloud_credentials: GoogleCredentials
 
     def __init__(self, context: ProviderContext) -> None:
