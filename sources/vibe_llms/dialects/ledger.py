@@ -94,7 +94,11 @@ class Ledger:
         self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
 
     def drop_unknown(
-        self, native: Mapping[str, Any], known: Container[str], routine: Container[str] = ()
+        self,
+        native: Mapping[str, Any],
+        known: Container[str],
+        routine: Container[str] = (),
+        path: str = "",
     ) -> None:
         """Record the fields of a client's request that other vendors do not have.
 
@@ -102,11 +106,12 @@ class Ledger:
             native: The request.
             known: Fields that are translated.
             routine: Fields whose loss is expected.
+            path: Path of an object in the request, with a period.
         """
+        reason = "other vendors have no field for it"
         for name, value in native.items():
             if name not in known and value is not None:
-                is_routine = name in routine
-                self.drop(name, "other vendors have no field for it", is_routine=is_routine)
+                self.drop(f"{path}{name}", reason, is_routine=name in routine)
 
     def omit(self, value: Any, path: str, *names: str, reason: str) -> None:
         """Record the loss of a value's fields that have no counterpart.

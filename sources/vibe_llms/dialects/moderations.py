@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallFormat, produce_origin
+from vibe_llms.dialects.calls import CallFormat, ClientFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject
@@ -91,3 +91,8 @@ def nativize_result(moderation: Moderation, native: Mapping[str, Any], model: st
             for verdict in moderation
         ],
     }
+
+
+CLIENT_FORMAT: Final = ClientFormat[ModerationRequest, Moderation](
+    protocol=PROTOCOL, read=normalize, write=nativize_result
+)

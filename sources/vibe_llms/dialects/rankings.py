@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.call_quirks import RankingQuirks
-from vibe_llms.dialects.calls import CallFormat, produce_origin
+from vibe_llms.dialects.calls import CallFormat, ClientFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import RequestError
@@ -131,3 +131,8 @@ def write_meta(version: str, billed_units: Mapping[str, int]) -> JsonObject:
     """
     billed = {"billed_units": dict(billed_units)} if billed_units else {}
     return {"api_version": {"version": version}, **billed}
+
+
+CLIENT_FORMAT: Final = ClientFormat[RankingRequest, Ranking](
+    protocol=PROTOCOL, read=normalize, write=nativize_result
+)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import attrs
+import ollama._types as ollama
+import openai
 import pytest
+from openai.types import image_edit_params, image_generate_params
+from openai.types.audio import transcription_create_params
 
 from fidelity.calls import (
     FIELDS,
@@ -15,12 +19,14 @@ from fidelity.calls import (
     judge_field,
     survey_vendors,
 )
+from fidelity.clients import Face, judge_client_field, judge_face, survey_faces
 from vibe_llms.messages.canisters import Origin
 from vibe_llms.models.genera import Genus
 from vibe_llms.testing.simulator import Simulator
 
 FIXED = Origin(provider="vendor", model="model")
 CASES = [(genus, vendor) for genus in FIELDS for vendor in survey_vendors(genus)]
+FACES = [*survey_faces()]
 NAMES = [f"{genus}-{vendor.title}" for genus, vendor in CASES]
 
 
@@ -45,6 +51,34 @@ async def test_a_field_that_is_not_sent_changes_what_is_read(title: str, field: 
         ]
 
     assert read_contents(first) != read_contents(second)
+
+
+@pytest.mark.parametrize(("genus", "face"), FACES, ids=[face.title for _, face in FACES])
+def test_no_field_of_a_client_is_lost_silently(genus: Genus, face: Face) -> None:
+    words = {name: judge_client_field(genus, face, name).word for name in face.fields}
+
+    assert {*words.values()} <= {"kept", "in the answer", "coerced", "dropped", "refused"}
+    for vendor in survey_vendors(genus):
+        assert judge_face(genus, face, vendor).word in ("kept", "in part", "unchanged", "refused")
+
+
+@pytest.mark.parametrize(
+    ("title", "parameters"),
+    [
+        ("/v1/embeddings", openai.types.EmbeddingCreateParams),
+        ("/v1/images/generations", image_generate_params.ImageGenerateParamsBase),
+        ("/v1/images/edits", image_edit_params.ImageEditParamsBase),
+        ("/v1/moderations", openai.types.ModerationCreateParams),
+        ("/v1/audio/speech", openai.types.audio.SpeechCreateParams),
+        ("/v1/audio/transcriptions", transcription_create_params.TranscriptionCreateParamsBase),
+        ("/v1/audio/translations", openai.types.audio.TranslationCreateParams),
+        ("/api/embed", ollama.EmbedRequest),
+    ],
+)
+def test_every_field_of_the_official_library_is_tried(title: str, parameters: type[Any]) -> None:
+    face = next(face for _, face in FACES if face.title == title)
+
+    assert {*get_type_hints(parameters)} <= {*face.body, *face.fields}
 
 
 def read_contents(result: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.calls import ClientFormat
 from vibe_llms.dialects.embeddings.results import unpack_base64
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.rankings import write_meta
@@ -118,3 +119,14 @@ def _write_rows(vectors: Vectors, name: str) -> list[JsonValue]:
     if name == "base64":
         return [unpack_base64(row) for row in vectors]
     return [list(row) for row in vectors]
+
+
+CLIENT_FORMAT: Final = ClientFormat[EmbeddingRequest, Vectors](
+    protocol=PROTOCOL, read=normalize, write=nativize_result
+)
+"""The format of version 2."""
+
+FIRST_FORMAT: Final = ClientFormat[EmbeddingRequest, Vectors](
+    protocol="", read=normalize, write=nativize_first
+)
+"""The format of version 1."""

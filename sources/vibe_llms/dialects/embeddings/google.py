@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallFormat
+from vibe_llms.dialects.calls import CallFormat, ClientFormat
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import RequestError
@@ -82,13 +82,16 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
     return produce_vectors(rows, request, model, PROTOCOL, usage)
 
 
+_READ: Final = frozenset({"content", "model", "outputDimensionality", "taskType"})
+
+
 def normalize_batch(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
     """Read a client's request of ``batchEmbedContents``. Raises RequestError."""
     entries = native.get("requests")
     if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
         raise RequestError(path="requests", detail="Expected a list.", remedy="Send requests.")
     ledger = Ledger(protocol=PROTOCOL)
-    texts = [_read_text(each, f"requests[{index}]", ledger) for index, each in enumerate(entries)]
+    texts = [_read_text(each, f"requests[{index}].", ledger) for index, each in enumerate(entries)]
     shared = {(each.get("taskType"), each.get("outputDimensionality")) for each in entries}
     if len(shared) > 1:
         detail = "The requests differ in taskType or outputDimensionality."
@@ -101,7 +104,7 @@ def normalize_batch(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
 def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
     """Read a client's request of ``embedContent``. Raises RequestError."""
     ledger = Ledger(protocol=PROTOCOL)
-    text = _read_text(native, "content", ledger)
+    text = _read_text(native, "", ledger)
     return _compose([text], native.get("taskType"), native.get("outputDimensionality"), ledger)
 
 
@@ -112,9 +115,8 @@ def _read_text(entry: Mapping[str, Any], path: str, ledger: Ledger) -> str:
     texts = [text for text in found if isinstance(text, str)]
     if not texts or len(texts) < len(parts or ()):
         detail = "Expected parts with texts; other contents cannot be embedded here."
-        raise RequestError(path=path, detail=detail, remedy="Send texts.")
-    if entry.get("title") is not None:
-        ledger.drop(f"{path}.title", "other vendors have no field for it")
+        raise RequestError(path=f"{path}content", detail=detail, remedy="Send texts.")
+    ledger.drop_unknown(entry, _READ, path=path)
     return "".join(texts)
 
 
@@ -136,3 +138,16 @@ def nativize_batch(vectors: Vectors, native: Mapping[str, Any], model: str) -> J
 def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
     """Write a vector for a client of ``embedContent``."""
     return {"embedding": {"values": list(vectors[0])}}
+
+
+CLIENT_FORMAT: Final = ClientFormat[EmbeddingRequest, Vectors](
+    protocol="", read=normalize, write=nativize_result
+)
+"""The format of ``embedContent``."""
+
+BATCH_FORMAT: Final = ClientFormat[EmbeddingRequest, Vectors](
+    protocol="",  # never passed through: each request repeats the model's name
+    read=normalize_batch,
+    write=nativize_batch,
+)
+"""The format of ``batchEmbedContents``."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallFormat
+from vibe_llms.dialects.calls import CallFormat, ClientFormat
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors, read_texts
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import RequestError
@@ -89,3 +89,14 @@ def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> 
 def nativize_prompt(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
     """Write a vector for a client of the older call."""
     return {"embedding": list(vectors[0])}
+
+
+CLIENT_FORMAT: Final = ClientFormat[EmbeddingRequest, Vectors](
+    protocol=PROTOCOL, read=normalize, write=nativize_result
+)
+"""The format of ``/api/embed``."""
+
+PROMPT_FORMAT: Final = ClientFormat[EmbeddingRequest, Vectors](
+    protocol="", read=normalize_prompt, write=nativize_prompt
+)
+"""The older format of ``/api/embeddings``, for one text."""

@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.call_quirks import EmbeddingQuirks
-from vibe_llms.dialects.calls import CallFormat
+from vibe_llms.dialects.calls import CallFormat, ClientFormat
 from vibe_llms.dialects.embeddings.results import (
     decode,
     produce_vectors,
@@ -164,3 +164,8 @@ def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> 
         "model": model,
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
+
+
+CLIENT_FORMAT: Final = ClientFormat[EmbeddingRequest, Vectors](
+    protocol=PROTOCOL, read=normalize, write=nativize_result
+)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import Piece, PieceWriter
+from vibe_llms.dialects.calls import ClientFormat, Piece, PieceWriter
 from vibe_llms.dialects.illustrations import openai
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload, read_url
+from vibe_llms.dialects.speeches.openai import write_event
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.forms import FormFile
 from vibe_llms.foundation.json_types import JsonObject
@@ -47,6 +49,8 @@ def normalize_edit(native: Mapping[str, Any]) -> Translation[IllustrationRequest
 def _normalize(native: Mapping[str, Any], images: Any) -> Translation[IllustrationRequest]:
     ledger = Ledger(protocol=PROTOCOL)
     ledger.drop_unknown(native, _READ, routine=_ROUTINE)
+    if native.get("response_format") == "url":
+        ledger.coerce("response_format", "an image without an address is sent as base64")
     mask = native.get("mask")
     size = _read_text(native, "size")
     request = IllustrationRequest(
@@ -155,10 +159,9 @@ class _EventWriter:
         return b"".join(self._iterate(result))
 
     def _iterate(self, result: Illustration) -> Iterator[bytes]:
-        name = f"{self._kind}.completed"
         for image in result:
             event = {
-                "type": name,
+                "type": f"{self._kind}.completed",
                 **_write_image(image),
                 "created_at": int(time.time()),
                 "background": self._native.get("background") or "auto",
@@ -167,4 +170,21 @@ class _EventWriter:
                 "size": self._native.get("size") or "auto",
                 "usage": _write_usage(result.usage) or _write_usage(Usage()),
             }
-            yield b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
+            yield write_event(event)
+
+
+CLIENT_FORMAT: Final = ClientFormat[IllustrationRequest, Illustration](
+    protocol=PROTOCOL,
+    path="/images/generations",
+    read=normalize,
+    write=nativize_result,
+    produce_writer=partial(produce_writer, kind="image_generation"),
+)
+
+EDIT_FORMAT: Final = ClientFormat[IllustrationRequest, Illustration](
+    protocol=PROTOCOL,
+    path="/images/edits",
+    read=normalize_edit,
+    write=nativize_result,
+    produce_writer=partial(produce_writer, kind="image_edit"),
+)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.call_quirks import SpeechQuirks
-from vibe_llms.dialects.calls import CallFormat, Piece, PieceWriter, StreamFormat
+from vibe_llms.dialects.calls import CallFormat, ClientFormat, Piece, PieceWriter, StreamFormat
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_bytes
 from vibe_llms.dialects.speeches.audio import MEDIA_TYPES, AudioDecoder, produce_speech
@@ -191,3 +191,12 @@ def write_event(event: JsonObject) -> bytes:
     """Return a server-sent event, named by its type."""
     name = str(event["type"]).encode()
     return b"event: " + name + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
+
+
+CLIENT_FORMAT: Final = ClientFormat[SpeechRequest, Speech](
+    protocol=PROTOCOL,
+    path="/audio/speech",
+    read=normalize,
+    write=nativize_result,
+    produce_writer=produce_writer,
+)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from vibe_llms.dialects.calls import Piece, PieceWriter
+from vibe_llms.dialects.calls import ClientFormat, Piece, PieceWriter
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.speeches.openai import write_event
 from vibe_llms.dialects.transcripts import openai
@@ -172,3 +172,19 @@ class _EventWriter:
         """Return the last event, with the whole text."""
         event = {"type": "transcript.text.done", "text": result.text, **_write_usage(result)}
         return write_event(event)
+
+
+CLIENT_FORMAT: Final = ClientFormat[TranscriptionRequest, Transcript](
+    protocol=PROTOCOL,
+    path="/audio/transcriptions",
+    read=normalize,
+    write=nativize_result,
+    produce_writer=produce_writer,
+)
+
+TRANSLATION_FORMAT: Final = ClientFormat[TranscriptionRequest, Transcript](
+    protocol=PROTOCOL,
+    path="/audio/translations",
+    read=normalize_translation,
+    write=nativize_result,
+)

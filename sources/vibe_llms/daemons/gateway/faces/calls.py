@@ -76,36 +76,6 @@ GEMINI: Final = Face(
 DEPLOYMENT: Final = "/openai/deployments/{model:path}"
 """Beginning of the paths of Azure's clients."""
 
-_OPENAI_FORMAT: Final = ClientFormat[Any, Any](
-    protocol=openai.PROTOCOL, read=openai.normalize, write=openai.nativize_result
-)
-_RANKING_FORMAT: Final = ClientFormat[Any, Any](
-    protocol=rankings.PROTOCOL, read=rankings.normalize, write=rankings.nativize_result
-)
-_MODERATION_FORMAT: Final = ClientFormat[Any, Any](
-    protocol=moderations.PROTOCOL, read=moderations.normalize, write=moderations.nativize_result
-)
-_OLLAMA_FORMAT: Final = ClientFormat[Any, Any](
-    protocol=ollama.PROTOCOL, read=ollama.normalize, write=ollama.nativize_result
-)
-_OLLAMA_PROMPT_FORMAT: Final = ClientFormat[Any, Any](
-    protocol="", read=ollama.normalize_prompt, write=ollama.nativize_prompt
-)
-_COHERE_FORMAT: Final = ClientFormat[Any, Any](
-    protocol=cohere.PROTOCOL, read=cohere.normalize, write=cohere.nativize_result
-)
-_COHERE_FIRST_FORMAT: Final = ClientFormat[Any, Any](
-    protocol="", read=cohere.normalize, write=cohere.nativize_first
-)
-_GEMINI_BATCH_FORMAT: Final = ClientFormat[Any, Any](
-    protocol="",  # never passed through: each request repeats the model's name
-    read=google.normalize_batch,
-    write=google.nativize_batch,
-)
-_GEMINI_FORMAT: Final = ClientFormat[Any, Any](
-    protocol="", read=google.normalize, write=google.nativize_result
-)
-
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Return the routes of embeddings, rankings and moderation."""
@@ -114,20 +84,20 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
         produce(GEMINI, client_format, f"/{version}/models/{{model:path}}:{method}", _read_path)
         for version in ("v1beta", "v1")
         for method, client_format in (
-            ("embedContent", _GEMINI_FORMAT),
-            ("batchEmbedContents", _GEMINI_BATCH_FORMAT),
+            ("embedContent", google.CLIENT_FORMAT),
+            ("batchEmbedContents", google.BATCH_FORMAT),
         )
     ]
     return (
-        produce(EMBEDDINGS, _OPENAI_FORMAT, "/v1/embeddings"),
-        produce(EMBEDDINGS, _OPENAI_FORMAT, f"{DEPLOYMENT}/embeddings", read_deployment),
-        produce(RANKINGS, _RANKING_FORMAT, "/v1/rerank"),
-        produce(RANKINGS, _RANKING_FORMAT, "/v2/rerank"),
-        produce(MODERATIONS, _MODERATION_FORMAT, "/v1/moderations"),
-        produce(COHERE, _COHERE_FIRST_FORMAT, "/v1/embed"),
-        produce(COHERE, _COHERE_FORMAT, "/v2/embed"),
-        produce(OLLAMA, _OLLAMA_FORMAT, "/api/embed", body_types=BODY_TYPES),
-        produce(OLLAMA, _OLLAMA_PROMPT_FORMAT, "/api/embeddings", body_types=BODY_TYPES),
+        produce(EMBEDDINGS, openai.CLIENT_FORMAT, "/v1/embeddings"),
+        produce(EMBEDDINGS, openai.CLIENT_FORMAT, f"{DEPLOYMENT}/embeddings", read_deployment),
+        produce(RANKINGS, rankings.CLIENT_FORMAT, "/v1/rerank"),
+        produce(RANKINGS, rankings.CLIENT_FORMAT, "/v2/rerank"),
+        produce(MODERATIONS, moderations.CLIENT_FORMAT, "/v1/moderations"),
+        produce(COHERE, cohere.FIRST_FORMAT, "/v1/embed"),
+        produce(COHERE, cohere.CLIENT_FORMAT, "/v2/embed"),
+        produce(OLLAMA, ollama.CLIENT_FORMAT, "/api/embed", body_types=BODY_TYPES),
+        produce(OLLAMA, ollama.PROMPT_FORMAT, "/api/embeddings", body_types=BODY_TYPES),
         *gemini,
     )
 
