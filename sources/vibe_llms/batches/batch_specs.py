@@ -37,6 +37,8 @@ class BatchSpec(msgspec.Struct, frozen=True, kw_only=True):
         ensembles: Names of the ensembles that such a run may invoke.
         limits: Limits of such a run, by their names ``run_…``.
         function: Name of the function that is called with each input instead.
+        genus: Genus of the model; empty for a converser.
+        options: Options of the requests to a model of another genus.
     """
 
     model: str = ""
@@ -53,6 +55,8 @@ class BatchSpec(msgspec.Struct, frozen=True, kw_only=True):
     ensembles: tuple[str, ...] = ()
     limits: dict[str, int] = {}
     function: str = ""
+    genus: str = ""
+    options: dict[str, Any] = {}
 
     @property
     def template(self) -> Request:

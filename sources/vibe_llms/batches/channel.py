@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from array import array
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -28,6 +29,12 @@ from vibe_llms.batches.items import (
 from vibe_llms.batches.runner_backend import RunnerBackend, Submission
 from vibe_llms.batches.runs import BatchBackend, BatchRun, Inputs
 from vibe_llms.batches.sources import InputSource
+from vibe_llms.batches.text_work import (
+    TEXT_INSTRUMENTS,
+    AnyInstrument,
+    TextWork,
+    ensure_text_options,
+)
 from vibe_llms.batches.vendor_chunks import refuse_open_chunks
 from vibe_llms.batches.work import InputComposer, ModelWork
 from vibe_llms.exceptions import Finding
@@ -35,8 +42,10 @@ from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.portal import finish
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.instruments.channels.composing import Composing
+from vibe_llms.instruments.embedders import Embedder, SyncEmbedder
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
+from vibe_llms.instruments.moderators import Moderator, SyncModerator
 from vibe_llms.instruments.parsers.parsers import Parser
 
 if TYPE_CHECKING:
@@ -44,7 +53,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Work: TypeAlias = Model | SyncModel | Engine | SyncEngine | str | Callable[[Any], Awaitable[Any]]
+Work: TypeAlias = (
+    Model | SyncModel | Engine | SyncEngine | AnyInstrument | str | Callable[[Any], Awaitable[Any]]
+)
 
 CONCURRENCY = 64
 """Default concurrency."""
@@ -73,7 +84,7 @@ class BatchSettings(JournalSettings, RequestOptions, total=False):
 class ItemsChannel(Closing, Generic[T]):
     """Common part of the batch channels."""
 
-    _work: ModelWork | FunctionWork
+    _work: ModelWork | FunctionWork | TextWork
     tally: BatchTally
 
     @abstractmethod
@@ -109,11 +120,12 @@ class BatchChannel(ItemsChannel[T]):
     Args:
         work: A model or its address: each input is a prompt, and its result is the text of the
             answer. Or an engine: each input is a separate run with the engine's tools. Or an
-            asynchronous function: each input is the argument of a call, and the result is the
-            return value.
+            embedder or a moderator: each input is a text, and its result is a vector or a verdict;
+            requests have many texts. Or an asynchronous function: each input is the argument of a
+            call, and the result is the return value.
         prompt: Template that renders inputs that are tables of variables.
         parser: Parses answers; a :class:`.Parser` or a kind for one. Without it, results are text.
-        concurrency: Number of inputs in progress at once.
+        concurrency: Number of inputs in progress at once; of requests, if these have many texts.
         journal: Journal file; each item is written as a line before it is yielded. A batch with the
             same journal resumes where the other stopped. Without a journal nothing is kept.
         retry_failed: Whether to retry inputs that the journal lists as failed.
@@ -166,6 +178,18 @@ class BatchChannel(ItemsChannel[T]):
     ) -> None: ...
     @overload
     def __init__(
+        self: BatchChannel[array[float]],
+        work: Embedder | SyncEmbedder,
+        **settings: Unpack[JournalSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: BatchChannel[dict[str, Any]],
+        work: Moderator | SyncModerator,
+        **settings: Unpack[JournalSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
         self, work: Callable[[Any], Awaitable[T]], **settings: Unpack[JournalSettings]
     ) -> None: ...
     def __init__(
@@ -187,7 +211,7 @@ class BatchChannel(ItemsChannel[T]):
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"The concurrency of a batch must be at least 1, not {concurrency}.")
-        self._work = _produce_work(work, prompt, parser, options)
+        self._work = _produce_work(work, prompt, parser, options, concurrency)
         self._concurrency = concurrency
         self.journal = None if journal is None else Path(journal).resolve()
         self._retry_failed = retry_failed
@@ -203,7 +227,7 @@ class BatchChannel(ItemsChannel[T]):
 
     def _choose_submission(self, runner: BatchRunner | None, **settings: Any) -> Submission | None:
         work = self._work
-        if settings["cap"] is not None and not isinstance(work, ModelWork):
+        if settings["cap"] is not None and isinstance(work, FunctionWork):
             raise TypeError(
                 "A cap limits the cost of models; the cost of a function is unknown: remove cap."
             )
@@ -276,7 +300,7 @@ class BatchChannel(ItemsChannel[T]):
             refuse_open_chunks(self.journal)
             backend = DirectBackend(
                 ask,
-                concurrency=self._concurrency,
+                concurrency=self._count_in_progress(),
                 ordered=ordered,
                 retries=self._retries,
                 budget=await self._produce_budget(journal),
@@ -291,12 +315,18 @@ class BatchChannel(ItemsChannel[T]):
             yields_stored=stored,
         )
 
+    def _count_in_progress(self) -> int:
+        """Return the number of inputs in progress at once."""
+        work = self._work
+        count = work.concurrency if isinstance(work, TextWork) else self._concurrency
+        return max(1, min(count, self.tally.total or count))
+
     async def _produce_budget(self, journal: FileJournal | None) -> BatchBudget | None:
         if self._cap is None:
             return None
         from vibe_llms.batches.budgets import BatchBudget, MemoryLedger
 
-        assert isinstance(self._work, ModelWork)
+        assert not isinstance(self._work, FunctionWork)
         ledger = MemoryLedger(self._cap)
         estimator = await self._work.produce_estimator(self._cap)
         if journal is not None:
@@ -316,8 +346,12 @@ class BatchChannel(ItemsChannel[T]):
 
 
 def _produce_work(
-    work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
-) -> ModelWork | FunctionWork:
+    work: Work,
+    prompt: Composing | None,
+    parser: Any,
+    options: Mapping[str, Any],
+    concurrency: int,
+) -> ModelWork | FunctionWork | TextWork:
     if isinstance(work, (str, Model, SyncModel)):
         return produce_model_work(work, prompt, parser, options)
     if isinstance(work, SyncEngine):
@@ -329,6 +363,9 @@ def _produce_work(
             raise TypeError(f"Pass {', '.join(sorted(extra))} to the engine, not to its batch.")
         return ModelWork(work, {}, InputComposer(prompt=prompt))
     extra |= {} if prompt is None else {"prompt": prompt}
+    if isinstance(work, TEXT_INSTRUMENTS):
+        ensure_text_options(extra)
+        return TextWork(work, concurrency)
     if extra:
         raise TypeError(
             f"A function does not take {', '.join(sorted(extra))}: these are options of models."

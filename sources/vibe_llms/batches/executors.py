@@ -23,8 +23,15 @@ from vibe_llms.batches.work_makers import Performer, WorkMaker
 from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.portal import finish
-from vibe_llms.instruments.estimates import AnyEstimator, Estimator, RunEstimator, read_money
+from vibe_llms.instruments.estimates import (
+    AnyEstimator,
+    Estimator,
+    RunEstimator,
+    TextEstimator,
+    read_money,
+)
 from vibe_llms.messages.codec.errors import encode_error
+from vibe_llms.models.genera import Genus
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -44,12 +51,14 @@ class Work:
 
     Attributes:
         performer: Performer of the batch's work.
+        concurrency: Number of inputs in progress at once, over all chunks.
         room: Semaphore for inputs in progress, over all chunks.
         users: Number of chunks being executed.
     """
 
     spec: BatchSpec
     performer: Performer
+    concurrency: int
     room: asyncio.Semaphore
     budget: BatchBudget | None = None
     users: int = 0
@@ -191,12 +200,12 @@ class ChunkExecutor:
             self._database,
             taken_chunk,
             settings=spec.settings,
-            room=0 if waits else spec.concurrency,
+            room=0 if waits else work.concurrency,
             is_leaving=lambda: self.is_leaving,
         )
         backend = DirectBackend(
             source.process,
-            concurrency=1 if source.is_careful else min(spec.concurrency, len(taken_chunk.rows)),
+            concurrency=1 if source.is_careful else min(work.concurrency, len(taken_chunk.rows)),
             retries=spec.retries,
             budget=None if taken_chunk.cap is None else work.budget,
             room=work.room,
@@ -244,6 +253,9 @@ class ChunkExecutor:
 
     async def _estimate(self, spec: BatchSpec, cap: Decimal) -> AnyEstimator:
         limits = self._application.configuration.limits
+        if spec.genus:
+            call_model = await self._application.access(Genus(spec.genus), spec.model)
+            return TextEstimator(call_model.descriptor, tries=limits.attempts)
         model = await self._application.access_model(spec.model)
         if spec.is_engine:
             cents = spec.limits.get("run_cents", limits.run_cents)
@@ -253,10 +265,13 @@ class ChunkExecutor:
         return Estimator(model.descriptor, spec.template, attempts, tries=limits.attempts)
 
     async def _prepare(self, batch: str, spec: BatchSpec) -> Work:
+        performer = await self._maker.produce(batch, spec)
+        concurrency = performer.concurrency or spec.concurrency
         return Work(
             spec=spec,
-            performer=await self._maker.produce(batch, spec),
-            room=asyncio.Semaphore(spec.concurrency),
+            performer=performer,
+            concurrency=concurrency,
+            room=asyncio.Semaphore(concurrency),
         )
 
     async def _make_room(self) -> None:

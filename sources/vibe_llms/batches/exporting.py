@@ -174,7 +174,7 @@ def _import_arrow() -> tuple[Any, Any]:
 
 
 class _Table:
-    """Parquet rows: fields and counts of an item as columns, values of any shape as JSON."""
+    """Parquet rows: fields and counts as columns, vectors as lists, all other values as JSON."""
 
     def __init__(self, path: Path) -> None:
         pyarrow, parquet = _import_arrow()
@@ -183,6 +183,7 @@ class _Table:
             [
                 ("index", pyarrow.int64()),
                 *((name, pyarrow.string()) for name in ("id", "text", "value", "error")),
+                ("vector", pyarrow.list_(pyarrow.float32())),
                 ("failed", pyarrow.bool_()),
                 *((name, pyarrow.string()) for name in ("provider", "model", "response_id")),
                 ("stop_reason", pyarrow.string()),
@@ -207,12 +208,14 @@ class _Table:
 def _flatten(line: JournalLine) -> dict[str, Any]:
     error = None if line.error == msgspec.Raw(b"null") else bytes(line.error).decode()
     usage, origin = line.usage or _NO_COUNTS, line.origin or {}
-    has_value = line.value is not msgspec.UNSET and line.value is not None
+    is_vector = line.text is None and line.origin is not None and isinstance(line.value, list)
+    has_value = line.value is not msgspec.UNSET and line.value is not None and not is_vector
     return {
         "index": line.index,
         "id": line.id,
         "text": line.text,
         "value": msgspec.json.encode(line.value).decode() if has_value else None,
+        "vector": line.value if is_vector else None,
         "error": error,
         "failed": error is not None,
         **{name: origin.get(name) for name in ("provider", "model", "response_id", "stop_reason")},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from typing import Any
 
 import msgspec
@@ -79,6 +80,8 @@ class JournalLine(msgspec.Struct, gc=False, kw_only=True):
 
 def _plainify(value: Any) -> Any:
     """Return a value unknown to msgspec as plain data; pydantic values dump themselves."""
+    if isinstance(value, array):
+        return value.tolist()
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"Unsupported type {type(value).__name__}")

@@ -155,7 +155,9 @@ def _record_doubt(
     itself records the requests that it has sent twice.
     """
     batch_spec = decode_spec(spec)
-    count = 0 if batch_spec.is_engine else min(remaining, 3 * batch_spec.concurrency)
+    # Of an embedder, the concurrency is that of requests with many inputs.
+    most = remaining if batch_spec.genus else 3 * batch_spec.concurrency
+    count = 0 if batch_spec.is_engine else min(remaining, most)
     if count:
         transaction.change(
             "INSERT INTO vibe_doubts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",

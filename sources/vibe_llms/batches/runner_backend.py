@@ -23,6 +23,7 @@ from vibe_llms.batches.item_lines import decode_item, digest
 from vibe_llms.batches.items import BatchInput, BatchItem
 from vibe_llms.batches.runs import BatchRun, Inputs
 from vibe_llms.batches.sources import UniqueNames
+from vibe_llms.batches.text_work import TextWork
 from vibe_llms.batches.work import ModelWork
 from vibe_llms.exceptions import ConverseError, LimitError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
@@ -58,7 +59,7 @@ class RunnerBackend:
 
     def __init__(
         self,
-        work: ModelWork | FunctionWork,
+        work: ModelWork | FunctionWork | TextWork,
         submission: Submission,
         *,
         ordered: bool = False,
@@ -83,7 +84,7 @@ class RunnerBackend:
         await work.prepare()
         spec = self._compose_spec()
         if submission.cap is not None:  # refuse work for which a cap cannot be enforced
-            assert isinstance(work, ModelWork)
+            assert not isinstance(work, FunctionWork)
             await work.produce_estimator(submission.cap)
         if submission.journal is not None:
             ensure_own_file(submission.journal, spec.settings)
@@ -105,13 +106,14 @@ class RunnerBackend:
         submission = self._submission
         # The line contains the value of a text and of a function's return value.
         work = self._work
-        parser_work = work if isinstance(work, ModelWork) and work.parser is not None else None
+        has_values = work.parser is not None if isinstance(work, ModelWork) else True
+        restore = None if isinstance(work, FunctionWork) or not has_values else work.restore
         outcomes = submission.runner.follow(self.batch, ordered=self._ordered, before=self._before)
         async with aclosing(outcomes):
             async for line, is_stored in outcomes:
                 item: BatchItem[Any] = decode_item(line, is_stored=is_stored)
-                if parser_work is not None and item.error is None:
-                    item = await parser_work.restore(item)
+                if restore is not None and item.error is None:
+                    item = await restore(item)
                 if is_stored:
                     run.count_stored(has_failed=item.has_failed)
                 else:

@@ -37,7 +37,13 @@ class BatchWork(Protocol):
 
 
 class VendorWork(BatchWork, Protocol):
-    """Work whose requests a vendor can answer in its own batches."""
+    """Work whose requests a vendor can answer in its own batches.
+
+    Attributes:
+        has_answers: Whether answers have tokens of their own, which are billed.
+    """
+
+    has_answers: bool
 
     async def access_model(self) -> Any:
         """Return the model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar, Unpack, overload
 
@@ -12,13 +13,16 @@ from vibe_llms.batches.channel import (
     Work,
 )
 from vibe_llms.batches.items import BatchTally
+from vibe_llms.batches.text_work import AnyInstrument
 from vibe_llms.batches.vendor_channel import (
     VendorBatchChannel,
     VendorSettings,
 )
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, iterating
+from vibe_llms.instruments.embedders import Embedder, SyncEmbedder
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, SyncModel
+from vibe_llms.instruments.moderators import Moderator, SyncModerator
 from vibe_llms.instruments.parsers.parsers import Parser
 
 T = TypeVar("T")
@@ -45,6 +49,18 @@ class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
         *,
         parser: Parser[T] | type[T],
         **settings: Unpack[BatchSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SyncBatchChannel[array[float]],
+        work: Embedder | SyncEmbedder,
+        **settings: Unpack[JournalSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SyncBatchChannel[dict[str, Any]],
+        work: Moderator | SyncModerator,
+        **settings: Unpack[JournalSettings],
     ) -> None: ...
     @overload
     def __init__(
@@ -87,7 +103,19 @@ class SyncVendorBatchChannel(SyncFace[VendorBatchChannel[T]], Generic[T]):
         parser: Parser[T] | type[T],
         **settings: Unpack[VendorSettings],
     ) -> None: ...
-    def __init__(self, work: Model | SyncModel | str, **settings: Any) -> None:
+    @overload
+    def __init__(
+        self: SyncVendorBatchChannel[array[float]],
+        work: Embedder | SyncEmbedder,
+        **settings: Unpack[VendorSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SyncVendorBatchChannel[dict[str, Any]],
+        work: Moderator | SyncModerator,
+        **settings: Unpack[VendorSettings],
+    ) -> None: ...
+    def __init__(self, work: Model | SyncModel | AnyInstrument | str, **settings: Any) -> None:
         produce: Any = VendorBatchChannel  # it has the overloads of this class
         super().__init__(produce(work, **settings))
 

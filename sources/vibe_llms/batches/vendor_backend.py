@@ -57,6 +57,7 @@ class Forecast:
         bytes: Total size of the requests.
         input_tokens: Approximate total of their tokens.
         unfit: Number of inputs that cannot be submitted and will be failures.
+        has_answers: Whether answers have tokens of their own, which are billed.
     """
 
     provider: str
@@ -65,6 +66,7 @@ class Forecast:
     bytes: int = 0
     input_tokens: int = 0
     unfit: int = 0
+    has_answers: bool = True
 
 
 def find_batches(model: Any) -> AnyBatches:
@@ -200,6 +202,7 @@ class VendorBackend(Generic[T]):
             bytes=size,
             input_tokens=round(tokens * size / sampled) if sampled else 0,
             unfit=unfit,
+            has_answers=self._work.has_answers,
         )
 
     async def cancel(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
@@ -18,12 +19,20 @@ from vibe_llms.batches.items import BatchItem, BatchTally
 from vibe_llms.batches.runs import BatchRun, Inputs
 from vibe_llms.batches.sources import InputSource
 from vibe_llms.batches.submitting import ChunkNews
+from vibe_llms.batches.text_work import (
+    TEXT_INSTRUMENTS,
+    AnyInstrument,
+    TextWork,
+    ensure_text_options,
+)
 from vibe_llms.batches.vendor_backend import Forecast, VendorBackend, find_batches
 from vibe_llms.batches.vendor_chunks import ChunkLog
 from vibe_llms.batches.work import ModelWork
 from vibe_llms.exceptions import Finding
 from vibe_llms.instruments.channels.composing import Composing
+from vibe_llms.instruments.embedders import Embedder, SyncEmbedder
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
+from vibe_llms.instruments.moderators import Moderator, SyncModerator
 from vibe_llms.instruments.parsers.parsers import Parser
 
 T = TypeVar("T")
@@ -41,14 +50,14 @@ class VendorSettings(RequestOptions, total=False):
 
 
 class VendorBatchChannel(ItemsChannel[T]):
-    """Batch of requests to a model, over its vendor's batches.
+    """Batch of requests to a model of any of these genera, over its vendor's batches.
 
     Vendor batches take up to a day and cost less. If this process ends, the next one with the same
     journal resumes: it reads the results of submitted requests when they are ready, and submits a
     request again only if the vendor has said that the request is unknown.
 
     Args:
-        work: A model, or its address.
+        work: A model, or its address; or an embedder or a moderator, for inputs that are texts.
         journal: Journal file; each item is written as a line before it is yielded. A second file,
             with ``.chunks`` appended to the name, lists the submitted chunks until all their
             results are read.
@@ -84,9 +93,21 @@ class VendorBatchChannel(ItemsChannel[T]):
         parser: Parser[T] | type[T],
         **settings: Unpack[VendorSettings],
     ) -> None: ...
+    @overload
+    def __init__(
+        self: VendorBatchChannel[array[float]],
+        work: Embedder | SyncEmbedder,
+        **settings: Unpack[VendorSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: VendorBatchChannel[dict[str, Any]],
+        work: Moderator | SyncModerator,
+        **settings: Unpack[VendorSettings],
+    ) -> None: ...
     def __init__(
         self,
-        work: Model | SyncModel | str,
+        work: Model | SyncModel | AnyInstrument | str,
         *,
         journal: Path | str,
         prompt: Composing | None = None,
@@ -97,9 +118,16 @@ class VendorBatchChannel(ItemsChannel[T]):
         resubmits: bool = False,
         **options: Any,
     ) -> None:
-        if not isinstance(work, (str, Model, SyncModel)):
+        self._work: ModelWork | TextWork
+        if isinstance(work, TEXT_INSTRUMENTS):
+            given = {"parser": parser, "prompt": prompt}
+            extra = {name: value for name, value in given.items() if value is not None}
+            ensure_text_options({**options, **extra})
+            self._work = TextWork(work)
+        elif isinstance(work, (str, Model, SyncModel)):
+            self._work = produce_model_work(work, prompt, parser, options)
+        else:
             raise TypeError("Only requests to a model can be submitted as a vendor's batch.")
-        self._work: ModelWork = produce_model_work(work, prompt, parser, options)
         self.journal = Path(journal).resolve()
         self._retry_failed = retry_failed
         self._progress = progress

@@ -105,6 +105,8 @@ class ModelWork:
         is_owner: Whether the batch closes the model.
     """
 
+    has_answers = True
+
     def __init__(
         self,
         target: Model | Engine,

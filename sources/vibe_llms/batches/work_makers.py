@@ -13,10 +13,12 @@ import msgspec
 
 from vibe_llms.application import Application
 from vibe_llms.batches.batch_specs import BatchSpec
+from vibe_llms.batches.direct_backend import ProcessInput
 from vibe_llms.batches.functions import Function, name_function
 from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.row_chunks import InputRow
+from vibe_llms.batches.text_work import TextWork, produce_instrument
 from vibe_llms.batches.work import (
     InputComposer,
     ModelWork,
@@ -61,9 +63,11 @@ class Performer(Protocol):
 
     Attributes:
         keeps_runs: Whether a run of each input is kept until :meth:`discard_run`.
+        concurrency: Number of inputs in progress at once; 0 for that of the specification.
     """
 
     keeps_runs: bool
+    concurrency: int
 
     async def perform(
         self, row: InputRow, is_answered: IsAnswered = _assume_unanswered
@@ -88,6 +92,37 @@ class Performer(Protocol):
         """Close the model or the engine."""
 
 
+class TextPerformer:
+    """Performer that asks an embedder or a moderator.
+
+    Args:
+        work: The model, prepared.
+        ask: Answers a text.
+    """
+
+    keeps_runs = False
+
+    def __init__(self, work: TextWork, ask: ProcessInput) -> None:
+        self._work = work
+        self._ask = ask
+        self.concurrency = work.concurrency
+
+    async def perform(
+        self, row: InputRow, is_answered: IsAnswered = _assume_unanswered
+    ) -> BatchItem[Any]:
+        """Ask the model."""
+        item = await self._ask(read_input(row.input))
+        assert item is not None
+        return item
+
+    async def discard_run(self, row: InputRow, *, is_mine: bool = True) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self._work.close()
+
+
 class ModelPerformer:
     """Performer that asks a model.
 
@@ -97,6 +132,7 @@ class ModelPerformer:
     """
 
     keeps_runs = False
+    concurrency = 0
 
     def __init__(self, work: ModelWork, template: Request, ask: Any) -> None:
         self._work = work
@@ -129,6 +165,7 @@ class FunctionPerformer:
     """Performer that calls a function."""
 
     keeps_runs = False
+    concurrency = 0
 
     def __init__(self, function: Function) -> None:
         self._function = function
@@ -159,6 +196,7 @@ class EnginePerformer:
     """
 
     keeps_runs = True
+    concurrency = 0
 
     def __init__(self, engine: Engine, store: ConversationStore, batch: str) -> None:
         self._engine = engine
@@ -254,6 +292,10 @@ class WorkMaker:
             return FunctionPerformer(self._access_function(spec.function))
         if spec.is_engine:
             return await self._produce_engine(batch, spec)
+        if spec.genus:
+            instrument = produce_instrument(spec.genus, spec.model, spec.options, self.application)
+            text_work = TextWork(instrument, spec.concurrency, is_owner=True)
+            return TextPerformer(text_work, await text_work.prepare())
         model = Model(spec.model, application=self.application)
         work = ModelWork(model, {}, InputComposer(), spec.produce_parser(), is_owner=True)
         return ModelPerformer(work, spec.template, await work.prepare())

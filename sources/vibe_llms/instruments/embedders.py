@@ -61,13 +61,19 @@ class Embedder(CallInstrument):
             TranslationLossError: The translation loses something, and the embedder is strict.
             ConverseError: A request failed.
         """
-        request = EmbeddingRequest(
+        request = self.compose(texts, purpose)
+        return await embed_with(await self.access(), request, self.concurrency)
+
+    def compose(
+        self, texts: str | Iterable[str], purpose: Purpose | None = None
+    ) -> EmbeddingRequest:
+        """Return the request for the vectors of texts. Raises RequestError."""
+        return EmbeddingRequest(
             texts=texts,
             dimensions=self.dimensions,
             purpose=purpose or self.purpose,
             strict=self.strict,
         )
-        return await embed_with(await self.access(), request, self.concurrency)
 
 
 async def embed_with(

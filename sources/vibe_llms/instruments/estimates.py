@@ -16,7 +16,7 @@ import msgspec
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.foundation.money import write_dollars
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.codec.canister_lines import decode_canisters, encode_canisters
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -25,13 +25,15 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import media_of
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.pictures import bound_image
-from vibe_llms.telemetry.prices import OWN_MACHINES, find_dearest
+from vibe_llms.telemetry.prices import OWN_MACHINES, Unpriced, find_dearest, price_usage
 
 _BILLION: Final = 1_000_000_000
 _BYTES_PER_TOKEN = 2
 """Upper estimate of tokens: no written language has fewer bytes per token over a longer text."""
 _REQUEST_OVERHEAD_TOKENS = 256
 """Tokens that a protocol adds to a request, including the instructions for a schema."""
+_TEXT_OVERHEAD_TOKENS = 8
+"""Tokens that mark the beginning and the end of a text."""
 _TOOL_OVERHEAD_BYTES = 128
 """Bytes that a protocol adds to the name, the description and the schema of a tool."""
 _REFERENCES = ('"url"', '"file_id"', '"content_id"')
@@ -155,7 +157,37 @@ class RunEstimator:
         return self._amount
 
 
-AnyEstimator: TypeAlias = Estimator | RunEstimator
+class TextEstimator:
+    """Estimator of the maximum cost of texts for a model without output, such as an embedder.
+
+    Args:
+        descriptor: The descriptor of the model.
+        tries: Maximum number of times that each request is sent.
+
+    Raises:
+        ConfigurationError: The model's price is unknown.
+    """
+
+    is_run = False
+
+    def __init__(self, descriptor: ModelDescriptor, *, tries: int = 1) -> None:
+        self.tries = tries
+        self._provider, self._model = descriptor.price_key
+        self.estimate("")  # raises an error if the price is unknown
+
+    def estimate(self, encoded_input: str) -> int:
+        """Return the maximum cost of a text, in billionths of a dollar."""
+        if self._provider in OWN_MACHINES:
+            return 0
+        tokens = len(encoded_input.encode()) // _BYTES_PER_TOKEN + _TEXT_OVERHEAD_TOKENS
+        usage = Usage(input_tokens=tokens)
+        price = price_usage(usage, provider=self._provider, model=self._model)
+        if isinstance(price, Unpriced):
+            raise _refuse("the price of the model", "Name another model")
+        return count_money(price.amount)
+
+
+AnyEstimator: TypeAlias = Estimator | RunEstimator | TextEstimator
 
 
 def count_money(amount: Decimal) -> int:

@@ -38,8 +38,11 @@ class Moderator(CallInstrument):
             ConfigurationError: The moderator has no address.
             ConverseError: A request failed.
         """
-        request = ModerationRequest(texts=texts, strict=self.strict)
-        return await moderate_with(await self.access(), request, self.concurrency)
+        return await moderate_with(await self.access(), self.compose(texts), self.concurrency)
+
+    def compose(self, texts: str | Iterable[str]) -> ModerationRequest:
+        """Return the request for verdicts about texts. Raises RequestError."""
+        return ModerationRequest(texts=texts, strict=self.strict)
 
 
 async def moderate_with(

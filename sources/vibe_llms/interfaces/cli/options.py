@@ -265,6 +265,10 @@ window_option = click.option(
 )
 
 
+PURPOSES = ("query", "passage", "similarity", "classification", "clustering")
+"""The values of ``Purpose``, listed here because importing them would slow down the help."""
+
+
 def model_option(default: str = "the configured one") -> Callable[[_Function], _Function]:
     """Return the option ``--model`` with a description of its default."""
     help_ = f"Model, as provider:model (default: {default})."

@@ -362,3 +362,48 @@ def test_the_window_is_chosen_as_for_a_question(
 
     assert outcome.code == 0, outcome.err
     assert set(windows) == {window}
+
+
+def test_each_text_gets_a_vector(vibe: Vibe, home: Path) -> None:
+    """Many texts share a request; the same command goes on."""
+    texts = [f"the sea {number}" for number in range(300)]
+    command = ("batch", "texts.jsonl", "--genus", "embedder", "-m", "scripted:words")
+    write_lines(home / "texts.jsonl", *texts[:290], {"text": "last", "id": "z"})
+
+    first = vibe(*command, "--dimensions", "4", "-o", "vectors.jsonl")
+    write_lines(home / "texts.jsonl", *texts[:290], {"text": "last", "id": "z"}, *texts[290:])
+    second = vibe(*command, "--dimensions", "4", "-o", "vectors.jsonl")
+    other = vibe(*command, "--dimensions", "5", "-o", "vectors.jsonl")
+
+    assert first.code == second.code == 0, first.err + second.err
+    assert "291 done, 0 failed" in first.err
+    assert "10 done, 291 earlier, 0 failed" in second.err
+    assert "other settings" in other.err
+    lines = read_lines((home / "vectors.jsonl").read_text("utf-8"))
+    assert [line["index"] for line in lines] == list(range(301))
+    assert (lines[290]["id"], lines[290]["text"], len(lines[290]["value"])) == ("z", None, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--genus", "ranker"), "genus ranker. Use converser, embedder, moderator."),
+        (("--genus", "embedder", "--system", "x"), "--system cannot be combined"),
+        (("--genus", "embedder", "-c", "seed=1"), "--control cannot be combined"),
+        (("--genus", "moderator", "--dimensions", "3"), "--dimensions cannot be combined"),
+        (("--purpose", "query"), "--purpose cannot be combined with --genus converser"),
+    ],
+)
+def test_a_genus_has_its_own_options(
+    vibe: Vibe, home: Path, options: tuple[str, ...], words: str
+) -> None:
+    write_lines(home / "texts.jsonl", "one")
+    outcome = vibe("batch", "texts.jsonl", *options)
+    assert outcome.code == ExitCode.USAGE
+    assert words in outcome.err
+
+
+def test_a_line_of_an_embedder_has_a_text(vibe: Vibe, home: Path) -> None:
+    write_lines(home / "texts.jsonl", {"prompt": "one"})
+    outcome = vibe("batch", "texts.jsonl", "--genus", "embedder", "-m", "scripted:words")
+    assert '"text" is missing' in outcome.err

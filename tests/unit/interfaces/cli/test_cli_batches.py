@@ -100,6 +100,22 @@ def test_lines_become_a_table(vibe: Vibe, home: Path, prompts: str) -> None:
 
 
 @pytest.mark.parquet
+def test_vectors_become_a_column(vibe: Vibe, home: Path) -> None:
+    from pyarrow import parquet
+
+    (home / "texts.jsonl").write_text('"the sea"\n"the sky"\n')
+    command = ("batch", "texts.jsonl", "--genus", "embedder", "-m", "scripted:words")
+    assert vibe(*command, "--dimensions", "4", "-o", "vectors.jsonl").code == 0
+    assert vibe("batches", "convert", "vectors.jsonl", "vectors.parquet").code == 0
+    lines = [json.loads(line) for line in (home / "vectors.jsonl").read_text().splitlines()]
+    table = parquet.read_table(home / "vectors.parquet")
+    assert str(table.schema.field("vector").type) == "list<element: float>"
+    rows = table.to_pylist()
+    assert [row["vector"] for row in rows] == [line["value"] for line in lines]
+    assert [row["value"] for row in rows] == [None, None]
+
+
+@pytest.mark.parquet
 @pytest.mark.parametrize(
     "line",
     [b"not a line", b'"Who?"', b"\xff\xfe", b"", b'{"index": "a"}', b'{"x":' + b"[" * 99_999],

@@ -222,3 +222,28 @@ def test_news_of_batches_is_told_once(capsys: pytest.CaptureFixture[str]) -> Non
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 6
     assert told[0].startswith("Checking whether the vendor received 7 requests")
+
+
+def test_an_embedder_has_no_price_for_answers(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "texts.jsonl").write_text('"one"\n{"text": "two", "id": "b"}\n')
+    with SynchronousSimulator() as vendor:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-simulated")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{vendor.access_url('batch_polls=1')}/v1")
+        model = ("-m", "openai:text-embedding-3-large")
+        outcome = vibe(
+            *("batch", "texts.jsonl", "--genus", "embedder", *model, "--channel", "vendor"),
+            *("-o", "vectors.jsonl", "--yes"),
+        )
+    assert outcome.code == 0, outcome.err
+    usual = re.search(r"One by one: +about \$([0-9.]+)\.\n", outcome.err)
+    batch = re.search(r"As a batch: +about \$([0-9.]+)\.\n", outcome.err)
+    assert usual
+    assert batch
+    assert "2 done, 0 failed" in outcome.err
+    lines = read_lines(home / "vectors.jsonl")
+    assert [(line["id"], line["tier"], len(line["value"])) for line in lines] == [
+        (None, "batch", 8),
+        ("b", "batch", 8),
+    ]

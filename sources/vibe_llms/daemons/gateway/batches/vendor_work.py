@@ -135,6 +135,8 @@ class ClientWork:
         items: The requests, by the clients' ids.
     """
 
+    has_answers = True
+
     def __init__(self, model: ClientModel, items: Mapping[str, BatchedRequest]) -> None:
         self._model = model
         self._items = items

@@ -20,12 +20,8 @@ from vibe_llms.foundation.files import open_reader
 from vibe_llms.invocables.threads import run_in_thread
 
 _BLOCK_BYTES = 65_536
-_KEYS = ("prompt", "id")
-"""Valid keys of a line that is an object, unless it contains variables."""
 _FINDINGS_LIMIT = 3
 """Maximum number of invalid lines to report; the others are counted."""
-
-_FORMS = 'Each line must be a JSON string or an object such as {"prompt": "…", "id": "…"}.'
 
 
 class InputFormat(NamedTuple):
@@ -36,11 +32,13 @@ class InputFormat(NamedTuple):
         fill: Fills the prompt template with the variables of a line, to check them; raises
             ConverseError. ``None`` if lines are prompts.
         takes_id: Whether ``id`` is also a variable of the template.
+        key: Key of the prompt or text in a line that is an object without variables.
     """
 
     is_text: bool = False
     fill: Callable[..., object] | None = None
     takes_id: bool = False
+    key: str = "prompt"
 
     def read(self, line: bytes) -> BatchInput | None:
         """Parse one line; return ``None`` if it is empty.
@@ -68,7 +66,11 @@ class InputFormat(NamedTuple):
     def _rule(self) -> str:
         if self.fill is not None:
             return "Each line must be an object with the variables of the prompt."
-        return f"{_FORMS} For lines of plain text, add --text."
+        form = f'{{"{self.key}": "…", "id": "…"}}'
+        return (
+            f"Each line must be a JSON string or an object such as {form}. For lines of plain "
+            "text, add --text."
+        )
 
     def _convert(self, value: Any) -> BatchInput:
         if isinstance(value, dict):
@@ -78,7 +80,7 @@ class InputFormat(NamedTuple):
             return BatchInput(self._read_prompt(value), name)
         if isinstance(value, str) and self.fill is None:
             if not value.strip():
-                raise ValueError(f"The prompt is empty. {self._rule}")
+                raise ValueError(f"The {self.key} is empty. {self._rule}")
             return BatchInput(value)
         kind = {"list": "an array", "str": "a string"}.get(type(value).__name__, "a number or null")
         raise ValueError(f"The line is {kind}. {self._rule}")
@@ -94,10 +96,10 @@ class InputFormat(NamedTuple):
         return value
 
     def _read_prompt(self, value: dict[str, Any]) -> str:
-        prompt = value.get("prompt")
+        prompt = value.get(self.key)
         if not isinstance(prompt, str) or not prompt.strip():
-            raise ValueError(f'"prompt" is missing or not a string. {self._rule}')
-        unknown = [name for name in value if name not in _KEYS]
+            raise ValueError(f'"{self.key}" is missing or not a string. {self._rule}')
+        unknown = [name for name in value if name not in (self.key, "id")]
         if unknown:
             raise ValueError(f"Unknown keys: {', '.join(map(repr, unknown))}. {self._rule}")
         return prompt

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vibe_llms.batches.batch_specs import BatchSummary
     from vibe_llms.batches.batches import Batches
     from vibe_llms.batches.runs import Inputs
+    from vibe_llms.batches.text_work import Instrument
     from vibe_llms.instruments.models import Model
 
 _CHANNEL_OPTIONS: Final = ("concurrency", "retries", "cap", "priority")
@@ -80,7 +81,7 @@ async def perform(
     source: Inputs,
     output: str,
     options: dict[str, Any],
-    model: Model,
+    model: Model | Instrument,
     *,
     as_json: bool,
 ) -> int:
@@ -230,14 +231,19 @@ def export_summary(summary: BatchSummary) -> dict[str, Any]:
     }
 
 
-async def _check(model: Model, cap: Decimal | None) -> None:
+async def _check(model: Model | Instrument, cap: Decimal | None) -> None:
     """Reject requests that would fail for every input. Raises ConverseError."""
-    from vibe_llms.instruments.estimates import Estimator
+    from vibe_llms.instruments.estimates import Estimator, TextEstimator
     from vibe_llms.instruments.inputs import PLACEHOLDER
+    from vibe_llms.instruments.models import Model
 
-    accessed = await model.access()
-    if cap is not None:
-        Estimator(accessed.descriptor, model.request(PLACEHOLDER))
+    descriptor = (await model.access()).descriptor
+    if cap is None:
+        return
+    if isinstance(model, Model):
+        Estimator(descriptor, model.request(PLACEHOLDER))
+    else:
+        TextEstimator(descriptor)
 
 
 def _find_total(summary: BatchSummary) -> int:

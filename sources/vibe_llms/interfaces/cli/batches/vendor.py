@@ -11,7 +11,7 @@ import attrs
 
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.money import write_dollars
-from vibe_llms.interfaces.cli.batches.channels import produce_channel, produce_model
+from vibe_llms.interfaces.cli.batches.channels import produce_channel, produce_work
 from vibe_llms.interfaces.cli.batches.inputs import InputFormat, check_file, read_file
 from vibe_llms.interfaces.cli.output import note
 
@@ -76,7 +76,7 @@ async def perform(
 
     path = Path(prompts)
     total = check_file(path, input_format)
-    model = produce_model(options)
+    model = produce_work(options)
     reporter, notes = VendorReporter(), BatchNotes()
     settings = {"listener": reporter.report, "resubmits": options["resubmit"]}
     channel: VendorBatchChannel[Any]
@@ -141,10 +141,10 @@ def describe_prices(forecast: Forecast) -> list[str]:
         return [*lines, f"Their cost is unknown: {reason}"]
     channels = (("One by one:", direct_prices), ("As a batch:", batch_prices))
     for label, (requests, answers) in channels:
-        lines.append(
-            f"{label:<12} about {write_dollars(requests)}, plus {write_dollars(answers)} for each "
-            "million tokens of answers."
-        )
+        more = ""
+        if forecast.has_answers:
+            more = f", plus {write_dollars(answers)} for each million tokens of answers"
+        lines.append(f"{label:<12} about {write_dollars(requests)}{more}.")
     return lines
 
 
@@ -161,7 +161,7 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
 
     mean_tokens = max(round(forecast.input_tokens / max(forecast.requests, 1)), 1)
     price = price_usage(
-        Usage(input_tokens=mean_tokens, output_tokens=_MILLION),
+        Usage(input_tokens=mean_tokens, output_tokens=_MILLION if forecast.has_answers else 0),
         provider=forecast.provider,
         model=forecast.name,
         tier=tier,
@@ -172,7 +172,7 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
         return None, "some of its prices are unknown."
     amounts = {bucket.bucket: bucket.amount for bucket in price.buckets}
     requests = amounts["input_tokens"] * forecast.input_tokens / mean_tokens
-    return (requests, amounts["output_tokens"]), ""
+    return (requests, amounts.get("output_tokens", Decimal(0))), ""
 
 
 def _note_how_to_continue(channel: VendorBatchChannel[Any], output: str) -> None:

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.batches.channels import STANDARD, produce_channel, produce_model
+from vibe_llms.interfaces.cli.batches.channels import (
+    CONVERSER,
+    EMBEDDER,
+    STANDARD,
+    produce_channel,
+    produce_work,
+)
 from vibe_llms.interfaces.cli.options import (
     DOLLARS,
+    PURPOSES,
     command,
     control_option,
     json_option,
@@ -34,6 +41,11 @@ if TYPE_CHECKING:
 
 LOCAL = "local:"
 
+_TEXT_GENERA = (CONVERSER, EMBEDDER, "moderator")
+_GENERA = (*_TEXT_GENERA, "illustrator", "ranker", "speaker", "transcriber")
+_OPTION_NAMES = {"controls": "control", "template": "prompt"}
+"""Names of options that differ from those of the arguments."""
+
 
 @command("batch")
 @click.argument("prompts", metavar="FILE", type=click.Path(allow_dash=True))
@@ -46,6 +58,15 @@ LOCAL = "local:"
 )
 @model_option()
 @provider_option
+@click.option(
+    "--genus",
+    type=click.Choice(_GENERA),
+    default=CONVERSER,
+    show_default=True,
+    help="Purpose of the model: converser, embedder or moderator.",
+)
+@click.option("--dimensions", type=click.IntRange(min=1), help="Length of an embedder's vectors.")
+@click.option("--purpose", type=click.Choice(PURPOSES), help="Use of an embedder's vectors.")
 @click.option("--system", "-s", help="Instructions for each prompt.")
 @click.option(
     "--prompt",
@@ -128,10 +149,17 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
     end the command, the batch continues; follow it with the same command or with `vibe batches
     watch`.
 
+    With --genus embedder or moderator, each line is a text, and its `value` is a vector or a
+    verdict. Requests contain as many texts as the vendor allows:
+
+    \b
+        vibe batch texts.jsonl --genus embedder --output vectors.jsonl
+
     The exit code is 1 if any request failed. The output also lists the failures.
     """
     from vibe_llms.interfaces.cli.interrupts import run
 
+    _check_genus(options)
     _check_channel(prompts, output, options)
     if options["template"] is not None:
         from vibe_llms.instruments.prompts import Prompt
@@ -160,9 +188,25 @@ async def _share(
 
     check_shared(options["runner"])
     refuse_open_chunks(None if output == STANDARD else Path(output))
-    model = produce_model(options)
+    model = produce_work(options)
     async with model.application:
         return await perform(prompts, source, output, options, model, as_json=as_json)
+
+
+def _check_genus(options: dict[str, Any]) -> None:
+    """Refuse a genus that does not answer single texts, and options of another genus."""
+    genus = options["genus"]
+    if genus not in _TEXT_GENERA:
+        raise click.UsageError(
+            f"A batch cannot have a model of the genus {genus}. Use {', '.join(_TEXT_GENERA)}."
+        )
+    refused = [] if genus == EMBEDDER else ["dimensions", "purpose"]
+    if genus != CONVERSER:
+        refused += ["system", "template", "schema", "controls", "window", "lenient"]
+    for name in refused:
+        if options[name]:
+            option = _OPTION_NAMES.get(name, name)
+            raise click.UsageError(f"--{option} cannot be combined with --genus {genus}.")
 
 
 def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
@@ -213,7 +257,10 @@ def _choose_format(prompts: str, options: dict[str, Any]) -> InputFormat:
 
     prompt: Prompt | None = options["template"]
     if prompt is None:
-        return InputFormat(is_text=options["text"] or prompts.lower().endswith(".txt"))
+        return InputFormat(
+            is_text=options["text"] or prompts.lower().endswith(".txt"),
+            key="prompt" if options["genus"] == CONVERSER else "text",
+        )
     if options["text"]:
         raise click.UsageError("--text lines have no variables for --prompt: remove one of both.")
     return InputFormat(fill=prompt.compose, takes_id="id" in prompt.variables)
@@ -252,7 +299,7 @@ async def _perform(
 
     if options["retry_failed"] and output == STANDARD:
         raise click.UsageError("--retry-failed needs the --output of the batch that failed.")
-    model = produce_model(options)
+    model = produce_work(options)
     concurrency = options["concurrency"]
     channel: BatchChannel[Any]
     settings = {"concurrency": concurrency, "retries": options["retries"], "cap": options["cap"]}

@@ -10,6 +10,7 @@ import click
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.options import (
     MODEL,
+    PURPOSES,
     command,
     download_option,
     json_option,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _SLICE = 1024
 """Number of texts between two updates of the progress bar."""
-_PURPOSES = ("query", "passage", "similarity", "classification", "clustering")
-"""The values of ``Purpose``, listed here because importing them would slow down the help."""
 _SHOWN_NUMBERS = 4
 
 
@@ -42,7 +41,7 @@ _SHOWN_NUMBERS = 4
     type=click.IntRange(min=1),
     help="Length of the vectors, for models that let you choose.",
 )
-@click.option("--purpose", "-p", type=click.Choice(_PURPOSES), help="Use of the vectors.")
+@click.option("--purpose", "-p", type=click.Choice(PURPOSES), help="Use of the vectors.")
 @click.option(
     "--output",
     "-o",
