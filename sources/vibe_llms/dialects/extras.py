@@ -74,6 +74,20 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
+def join_fields(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge fields of a request; lists are joined, each member once."""
+    joined = dict(first)
+    for name, value in second.items():
+        known = joined.get(name)
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            joined[name] = join_fields(known, value)
+        elif isinstance(known, list) and isinstance(value, list):
+            joined[name] = [*known, *(each for each in value if each not in known)]
+        else:
+            joined[name] = value
+    return joined
+
+
 def remove_notes(extras: Mapping[str, Any]) -> dict[str, Any]:
     """Return the vendor's fields of extras under the vendor's names, without notes of dialects."""
     return merge({}, extras)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import AS_IT_IS, BODY, read_native, without, write_json
+from vibe_llms.dialects.extras import AS_IT_IS, BODY, join_fields, read_native, without, write_json
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
@@ -113,6 +113,7 @@ class Offer:
         invocables: All invocables, including those that the vendor does not support.
         quirks: The vendor's quirks, in the dialect's class for them.
         ledger: Records losses.
+        model: The name of the model; empty if it is unknown.
     """
 
     tools: dict[str, dict[str, Any]]
@@ -120,6 +121,7 @@ class Offer:
     invocables: Sequence[InvocableDescription]
     quirks: Any
     ledger: Ledger
+    model: str = ""
 
 
 @frozen
@@ -183,9 +185,10 @@ class InvocablesWriter:
         if choice not in (*CHOICES, *names) or (choice == "required" and not names):
             ledger.drop("invocation_choice", f"{choice}: this tool is not sent to the vendor")
             choice = "auto"
-        offer = Offer(tools, choice, invocables, quirks, ledger)
+        offer = Offer(tools, choice, invocables, quirks, ledger, model)
         fields = self.compose(offer)
-        return Translation({**fields, **other_fields} if other_fields else fields, ledger.losses)
+        joined = join_fields(fields, other_fields) if other_fields else fields
+        return Translation(joined, ledger.losses)
 
     def _write(
         self,
@@ -205,7 +208,7 @@ class InvocablesWriter:
         is_own = native is not None and invocable.schema is None and is_vendors_own(invocable)
         if native is not None and is_own and ledger.admits(native):
             fields = read_native(native, path)
-            other_fields |= _join(other_fields, fields.pop(BODY, {}))
+            other_fields |= join_fields(other_fields, fields.pop(BODY, {}))
             return unwrap_own_tool(fields) or None
         if server_tool is not None:
             from vibe_llms.dialects.server_tools import write_server_tool
@@ -220,7 +223,7 @@ class InvocablesWriter:
                 is_foreign=native is not None,
             )
             if written is not None:
-                other_fields |= _join(other_fields, written.body)
+                other_fields |= join_fields(other_fields, written.body)
                 return written.tool
             if invocable.schema is None:
                 return None
@@ -253,14 +256,6 @@ def _is_named_like_another(
     if invocable.server_tool is None or "name" not in tool:
         return False
     return any(each.name == tool["name"] for each in others if each is not invocable)
-
-
-def _join(fields: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    if not added:
-        return {}
-    from vibe_llms.dialects.server_tools import join_fields
-
-    return join_fields(fields, added)
 
 
 def describe(invocable: InvocableDescription) -> dict[str, Any]:

@@ -290,20 +290,6 @@ def _identify(dialect: str, tool: Mapping[str, Any]) -> str:
     return str(tool.get("type"))
 
 
-def join_fields(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge fields of a request; lists are joined, each member once."""
-    joined = dict(first)
-    for name, value in second.items():
-        known = joined.get(name)
-        if isinstance(known, Mapping) and isinstance(value, Mapping):
-            joined[name] = join_fields(known, value)
-        elif isinstance(known, list) and isinstance(value, list):
-            joined[name] = [*known, *(each for each in value if each not in known)]
-        else:
-            joined[name] = value
-    return joined
-
-
 def _limits(template: Mapping[str, Any] | None, left: Mapping[str, Any]) -> bool:
     """Return whether a field that limits the tool was not understood."""
     return any(

@@ -36,5 +36,11 @@ class Quirks:
 
 def find_generation(attributes: ModelAttributes) -> int:
     """Return the generation in the name of a model; the latest one if the name has none."""
-    match = _GENERATION.search(attributes.address.name)
-    return int(match[1]) if match else _LATEST_GENERATION
+    generation = read_generation(attributes.address.name)
+    return _LATEST_GENERATION if generation is None else generation
+
+
+def read_generation(name: str) -> int | None:
+    """Return the generation in the name of a model; ``None`` if the name has none."""
+    match = _GENERATION.search(name)
+    return int(match[1]) if match else None

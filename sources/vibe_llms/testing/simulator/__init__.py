@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vibe_llms.testing.simulator.faults import FILE_FAULTS as FILE_FAULTS
     from vibe_llms.testing.simulator.faults import QUIRKS as QUIRKS
     from vibe_llms.testing.simulator.scripts import Cite as Cite
+    from vibe_llms.testing.simulator.scripts import Compute as Compute
     from vibe_llms.testing.simulator.scripts import Draw as Draw
     from vibe_llms.testing.simulator.scripts import Invoke as Invoke
     from vibe_llms.testing.simulator.scripts import Raw as Raw
@@ -35,6 +36,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "BATCH_FAULTS": "faults",
         "FILE_FAULTS": "faults",
         "Cite": "scripts",
+        "Compute": "scripts",
         "Draw": "scripts",
         "FAULTS": "faults",
         "Invoke": "scripts",

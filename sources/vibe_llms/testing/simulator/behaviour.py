@@ -1,7 +1,7 @@
 """Answers of a simulated model without a script: deterministic, decided by the request.
 
 The model echoes the user's text, and obeys some words in the text: ``call NAME``, ``use tools``,
-``think``, ``cite``, ``search``, ``refuse``, ``draw``, ``speak``.
+``think``, ``cite``, ``search``, ``calculate``, ``refuse``, ``draw``, ``speak``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import attrs
 from vibe_llms.testing.simulator.prompts import OfferedTool, SimulatedPrompt, count_tokens
 from vibe_llms.testing.simulator.scripts import (
     Cite,
+    Compute,
     Draw,
     Invoke,
     Part,
@@ -166,6 +167,7 @@ SOURCES = (
     Cite(url="https://example.com/one", title="The first source", quote="One is the first."),
     Cite(url="https://example.com/two", title="The second source", quote="Two follows."),
 )
+CALCULATION = Compute("print(6 * 7)", "42\n")
 REASONING = "The user asks something. I consider it, and then I answer."
 
 
@@ -233,6 +235,8 @@ def _answer(prompt: SimulatedPrompt) -> list[Part]:
         return [Say(f"I see {seen}.")]
     if prompt.allows_search and _mentions(prompt.text, "search"):
         return [Search(prompt.text, SOURCES), Say("The web says so.", SOURCES[:1])]
+    if prompt.allows_code and _mentions(prompt.text, "calculate"):
+        return [CALCULATION, Say("It is 42.")]
     if _mentions(prompt.text, "cite"):
         return [Say("Here is what "), Say("the sources say.", SOURCES)]
     if prompt.allows_audio:

@@ -17,6 +17,7 @@ from vibe_llms.testing.simulator.rendering import (
 )
 from vibe_llms.testing.simulator.scripts import (
     Cite,
+    Compute,
     Draw,
     Invoke,
     Part,
@@ -65,7 +66,7 @@ def produce_deltas(
             yield {"images": [{"type": "image_url", "image_url": {"url": url}, "index": 0}]}
         case Raw(block):
             yield dict(block)
-        case Search():
+        case Search() | Compute():
             pass  # visible only in annotations, citations and search_results
 
 

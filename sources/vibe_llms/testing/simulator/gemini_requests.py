@@ -215,6 +215,7 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
         schema=schema,
         wants_reasoning=bool(get(thinking, "includeThoughts")),
         allows_search=any("googleSearch" in tool or "google_search" in tool for tool in tools),
+        allows_code=any("codeExecution" in tool or "code_execution" in tool for tool in tools),
         allows_pictures="IMAGE" in modalities,
         allows_audio="AUDIO" in modalities,
         max_tokens=get(config, "maxOutputTokens"),

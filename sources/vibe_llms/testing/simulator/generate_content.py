@@ -27,6 +27,7 @@ from vibe_llms.testing.simulator.rendering import (
 )
 from vibe_llms.testing.simulator.scripts import (
     Cite,
+    Compute,
     Draw,
     Invoke,
     Part,
@@ -166,6 +167,8 @@ def _produce_parts(
             case Invoke():
                 yield [_invoke(part, identity, has_signed_call, conditions)]
                 has_signed_call = True
+            case Search():
+                yield _search(part, request)
             case _:
                 yield _produce_other(part)
 
@@ -184,6 +187,19 @@ def _invoke(
     return part
 
 
+def _search(search: Search, request: SimulatedRequest) -> list[dict[str, Any]]:
+    """Return the call and its result, if the client wants to see them."""
+    config = request.body.get("toolConfig") or {}
+    if not config.get("includeServerSideToolInvocations"):
+        return []
+    head = {"id": request.mint("", 8).lower(), "toolType": "GOOGLE_SEARCH_WEB"}
+    pages = [{"title": each.title, "url": each.url} for each in search.results]
+    return [
+        {"toolCall": {**head, "args": {"queries": [search.query]}}},
+        {"toolResponse": {**head, "response": {"results": pages}}},
+    ]
+
+
 def _produce_other(part: Part) -> list[dict[str, Any]]:
     match part:
         case Draw(data):
@@ -192,6 +208,10 @@ def _produce_other(part: Part) -> list[dict[str, Any]]:
         case Speak(data):
             inline = {"mimeType": "audio/wav", "data": base64.b64encode(data).decode()}
             return [{"inlineData": inline}]
+        case Compute(code, output, failed=failed):
+            result = {"outcome": "OUTCOME_FAILED" if failed else "OUTCOME_OK", "output": output}
+            executable = {"language": "PYTHON", "code": code}
+            return [{"executableCode": executable}, {"codeExecutionResult": result}]
         case Raw(block):
             return [dict(block)]
         case Refuse() | Search():

@@ -19,6 +19,7 @@ from vibe_llms.testing.simulator.rendering import (
 )
 from vibe_llms.testing.simulator.scripts import (
     Cite,
+    Compute,
     Draw,
     Invoke,
     Part,
@@ -69,6 +70,8 @@ def _produce_blocks(
             yield _invoke(part, identity, request)
         case Search():
             yield from _search(part, request)
+        case Compute():
+            yield from _compute(part, request)
         case Raw(block):
             yield dict(block), []
         case Draw() | Speak():
@@ -127,19 +130,7 @@ def _invoke(
 
 def _search(search: Search, request: SimulatedRequest) -> Iterator[tuple[dict[str, Any], Deltas]]:
     identity = request.mint("srvtoolu_01", 22)
-    query = json.dumps({"query": search.query}, ensure_ascii=False)
-    yield (
-        {
-            "type": "server_tool_use",
-            "id": identity,
-            "name": "web_search",
-            "input": {"query": search.query},
-        },
-        [
-            {"type": "input_json_delta", "partial_json": piece}
-            for piece in split_arguments(query, request.conditions)
-        ],
-    )
+    yield _call_own_tool(identity, "web_search", {"query": search.query}, request)
     results = [
         {
             "type": "web_search_result",
@@ -151,3 +142,30 @@ def _search(search: Search, request: SimulatedRequest) -> Iterator[tuple[dict[st
         for result in search.results
     ]
     yield {"type": "web_search_tool_result", "tool_use_id": identity, "content": results}, []
+
+
+def _compute(part: Compute, request: SimulatedRequest) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    identity = request.mint("srvtoolu_01", 22)
+    yield _call_own_tool(identity, "bash_code_execution", {"command": part.code}, request)
+    outputs = {"stdout": "", "stderr": part.output} if part.failed else {"stdout": part.output}
+    result = {
+        "type": "bash_code_execution_result",
+        "stderr": "",
+        **outputs,
+        "return_code": int(part.failed),
+        "content": [],
+    }
+    kind = "bash_code_execution_tool_result"
+    yield {"type": kind, "tool_use_id": identity, "content": result}, []
+
+
+def _call_own_tool(
+    identity: str, name: str, arguments: dict[str, Any], request: SimulatedRequest
+) -> tuple[dict[str, Any], Deltas]:
+    """Return the call of a tool that the vendor executes, and its deltas."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    deltas: Deltas = [
+        {"type": "input_json_delta", "partial_json": piece}
+        for piece in split_arguments(text, request.conditions)
+    ]
+    return {"type": "server_tool_use", "id": identity, "name": name, "input": arguments}, deltas

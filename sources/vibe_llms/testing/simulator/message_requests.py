@@ -263,6 +263,7 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
         schema=output_format.get("schema") if output_format.get("type") == "json_schema" else None,
         wants_reasoning=(body.get("thinking") or {}).get("type") in ("enabled", "adaptive"),
         allows_search=any(str(tool.get("type")).startswith("web_search") for tool in tools),
+        allows_code=any(str(tool.get("type")).startswith("code_execution") for tool in tools),
         max_tokens=body.get("max_tokens"),
         stop_texts=tuple(body.get("stop_sequences") or ()),
         tokens=count_request_tokens(body.get("system"), messages, tools),

@@ -63,6 +63,7 @@ class SimulatedPrompt:
         schema: The JSON schema that the answer must fit; ``{}`` for any JSON.
         wants_reasoning: True if reasoning is requested.
         allows_search: True if the vendor may search the web.
+        allows_code: True if the vendor may execute code.
         allows_pictures: True if pictures are permitted in the answer.
         allows_audio: True if audio is permitted in the answer.
         max_tokens: Maximum tokens of the answer.
@@ -82,6 +83,7 @@ class SimulatedPrompt:
     schema: JsonObject | None = attrs.field(default=None, hash=False)
     wants_reasoning: bool = False
     allows_search: bool = False
+    allows_code: bool = False
     allows_pictures: bool = False
     allows_audio: bool = False
     max_tokens: int | None = None

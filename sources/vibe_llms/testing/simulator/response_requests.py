@@ -58,6 +58,7 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
         wants_reasoning=reasoning.get("effort") not in (None, "none", "minimal")
         or reasoning.get("summary") is not None,
         allows_search=any(kind.startswith("web_search") for kind in kinds),
+        allows_code="code_interpreter" in kinds,
         allows_pictures="image_generation" in kinds,
         max_tokens=body.get("max_output_tokens"),
         tokens=count_request_tokens(body.get("instructions"), items, tools),

@@ -15,6 +15,7 @@ START_FIELDS: dict[str, dict[str, Any]] = {
     "reasoning": {"summary": []},
     "function_call": {"arguments": "", "status": "in_progress"},
     "custom_tool_call": {"input": "", "status": "in_progress"},
+    "code_interpreter_call": {"status": "in_progress", "code": "", "outputs": None},
     "web_search_call": {"status": "in_progress", "action": {"type": "search"}},
 }
 """Fields of an item at its start, by type; deltas fill them later."""
@@ -55,6 +56,13 @@ def _stream_item(item: dict[str, Any], index: int, conditions: Conditions) -> It
             yield from _stream_text(
                 "custom_tool_call_input", "input", item["input"], address, conditions
             )
+        case "code_interpreter_call":
+            yield "response.code_interpreter_call.in_progress", address
+            yield from _stream_text(
+                "code_interpreter_call_code", "code", item["code"], address, conditions
+            )
+            for state in ("interpreting", "completed"):
+                yield f"response.code_interpreter_call.{state}", address
         case "web_search_call":
             for state in ("in_progress", "searching", "completed"):
                 yield f"response.web_search_call.{state}", address

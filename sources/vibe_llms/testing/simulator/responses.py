@@ -25,6 +25,7 @@ from vibe_llms.testing.simulator.response_requests import check_request, list_it
 from vibe_llms.testing.simulator.response_streams import stream_items
 from vibe_llms.testing.simulator.scripts import (
     Cite,
+    Compute,
     Draw,
     Invoke,
     Part,
@@ -115,6 +116,13 @@ def _write_search_action(search: Search, request: SimulatedRequest) -> dict[str,
     return action
 
 
+def _write_code_call(part: Compute, identity: str, request: SimulatedRequest) -> dict[str, Any]:
+    head = {"id": identity, "type": "code_interpreter_call", "status": "completed"}
+    has_outputs = "code_interpreter_call.outputs" in (request.body.get("include") or ())
+    outputs = [{"type": "logs", "logs": part.output}] if has_outputs else None
+    return {**head, "code": part.code, "container_id": "cntr_simulated", "outputs": outputs}
+
+
 def _produce_content(part: Say | Refuse) -> dict[str, Any]:
     if isinstance(part, Refuse):
         return {"type": "refusal", "refusal": part.text}
@@ -153,6 +161,8 @@ def _produce_item(
         case Search():
             head = {"id": mint("ws_"), "type": "web_search_call", "status": "completed"}
             return {**head, "action": _write_search_action(part, request)}
+        case Compute():
+            return _write_code_call(part, mint("ci_"), request)
         case Draw(data):
             return {
                 "id": mint("ig_"),

@@ -100,13 +100,22 @@ class Search:
 
 
 @frozen
+class Compute:
+    """Code that the vendor executes itself, with its output; ``failed`` if it raised an error."""
+
+    code: str
+    output: str = ""
+    failed: bool = attrs.field(default=False, kw_only=True)
+
+
+@frozen
 class Raw:
     """A block, item or part in the vendor's own format, sent unchanged."""
 
     block: JsonObject = attrs.field(hash=False)
 
 
-Part: TypeAlias = Think | Say | Invoke | Refuse | Draw | Speak | Search | Raw
+Part: TypeAlias = Think | Say | Invoke | Refuse | Draw | Speak | Search | Compute | Raw
 
 
 @frozen(kw_only=True)

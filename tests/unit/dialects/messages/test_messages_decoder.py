@@ -27,7 +27,7 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     StopReason,
 )
-from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
+from vibe_llms.messages.contents import Citation, NativeContent, ReasoningContent, TextualContent
 
 START = {
     "type": "message_start",
@@ -169,7 +169,8 @@ def test_calls_of_the_vendor_are_readable_and_kept() -> None:
         '{"query": "q"}',
     )
     assert isinstance(came, ResultCanister)
-    assert (came.name, came.content) == ("web_search", (TextualContent("T\nu"),))
+    source = TextualContent("T\nu", citations=[Citation(title="T", url="u")])
+    assert (came.name, came.content) == ("web_search", (source,))
     body, losses = write_whole(response)
     assert losses == ()
     assert body["content"][0]["input"] == {"query": "q"}

@@ -43,6 +43,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.server_tools import ServerTool
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import AttributeLayer, ModelAttributes, Provenance, TracedValue
 from vibe_llms.models.definitions import produce_control
@@ -377,6 +378,19 @@ def test_a_document_is_framed_by_marks() -> None:
 def ask(request: Request, **capabilities: str) -> dict[str, Any]:
     """Return the body of a request."""
     return dict(nativize_request(request, produce_attributes(**capabilities), Quirks()).value)
+
+
+def test_results_of_server_tools_are_included() -> None:
+    """Beside signed reasoning, and in place of nothing that a caller asks for."""
+    tools = [ServerTool("web_search"), ServerTool("code_execution")]
+    request = Request(canisters=[USER], invocables=tools)
+    results = ["web_search_call.action.sources", "code_interpreter_call.outputs"]
+
+    assert ask(request)["include"] == results
+    signed = "reasoning.encrypted_content"
+    assert ask(request, supports_reasoning="yes")["include"] == [signed, *results]
+    mine = attrs.evolve(request, native=make_native(PROTOCOL, {"include": ["mine"]}))
+    assert ask(mine)["include"] == ["mine"]
 
 
 def test_nothing_is_stored_unless_it_is_requested() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge, without
-from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, read_generation
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.invocations import (
@@ -20,6 +20,8 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 
+GEMINI: Final = "gemini"
+_FIRST_GENERATION: Final = 3
 _MODES: Final = {"none": "NONE", "required": "ANY"}
 
 
@@ -46,8 +48,28 @@ def _compose(offer: Offer) -> dict[str, Any]:
         elif tool is functions[0]:
             native.append({"functionDeclarations": functions})
     config = _write_choice(offer) if native else {}
-    choice = {"toolConfig": {"functionCallingConfig": config}} if config else {}
+    tool_config: dict[str, Any] = {"functionCallingConfig": config} if config else {}
+    if _shows_executions(offer):
+        tool_config["includeServerSideToolInvocations"] = True
+    choice = {"toolConfig": tool_config} if tool_config else {}
     return ({"tools": native} if native else {}) | choice
+
+
+def _shows_executions(offer: Offer) -> bool:
+    """Return whether to ask for the calls of server tools, and to allow functions beside them.
+
+    The Gemini API has this option since Gemini 3:
+    https://ai.google.dev/gemini-api/docs/generate-content/tool-combination (read 2026-11-29).
+    """
+    service = getattr(offer.quirks, "server_tools", GEMINI)
+    if service != GEMINI or (read_generation(offer.model) or 0) < _FIRST_GENERATION:
+        return False
+    return any(
+        each.server_tool is not None
+        and each.name in offer.tools
+        and not offer.ledger.admits(each.native)
+        for each in offer.invocables
+    )
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
@@ -74,7 +96,7 @@ def _write_choice(offer: Offer) -> dict[str, Any]:
 
 
 nativize_invocables = InvocablesWriter(
-    PROTOCOL, _write_tool, _compose, _is_function, service="gemini"
+    PROTOCOL, _write_tool, _compose, _is_function, service=GEMINI
 ).nativize
 
 

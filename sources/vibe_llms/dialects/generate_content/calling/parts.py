@@ -19,6 +19,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.history import locate
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, read_unsupported_file
+from vibe_llms.dialects.server_results import read_pages
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -43,6 +44,14 @@ SIGNATURE: Final = "thoughtSignature"
 VENDOR_CALLS: Final = ("executableCode", "toolCall")
 VENDOR_RESULTS: Final = ("codeExecutionResult", "toolResponse")
 """Fields of calls that the vendor executes itself, and of their results."""
+
+_TOOL_NAMES: Final = {
+    "google_maps": "maps",
+    "google_search_image": "web_search",
+    "google_search_web": "web_search",
+    "url_context": "web_fetch",
+}
+"""Common names of the vendor's tools whose names differ."""
 
 _DATA_FIELDS: Final = (
     "text",
@@ -121,7 +130,8 @@ def read_vendor_part(
     block = open_object(part[name])
     native = make_native(PROTOCOL, part)
     identity = block.get("id") or invocation_id
-    kind = str(block.get("toolType") or "code_execution").lower()
+    tool_type = str(block.get("toolType") or "code_execution").lower()
+    kind = _TOOL_NAMES.get(tool_type, tool_type)
     if name in VENDOR_CALLS:
         arguments = block.get("args", {}) if name == "toolCall" else without(block, "id")
         return InvocationCanister(
@@ -133,8 +143,7 @@ def read_vendor_part(
             native=native,
         )
     if name == "toolResponse":
-        text = write_json(block["response"]) if "response" in block else ""
-        contents = [TextualContent(text, mime_type="application/json")] if text else []
+        contents = _read_response(block.get("response"))
     else:
         contents = [TextualContent(block["output"])] if block.get("output") else []
     return ResultCanister(
@@ -146,6 +155,15 @@ def read_vendor_part(
         turn_id=turn_id,
         native=native,
     )
+
+
+def _read_response(response: Any) -> list[TextualContent]:
+    match response:
+        case None:
+            return []
+        case {"results": [*results]} if pages := read_pages(results):
+            return pages
+    return [TextualContent(write_json(response), mime_type="application/json")]
 
 
 @frozen(kw_only=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import make_native, write_json
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.server_results import make_source, read_pages
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
-from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.contents import AnyContent, FileContent, TextualContent
 
 _READABLE_FIELDS: Final = (
     "title",
@@ -25,6 +27,19 @@ _READABLE_FIELDS: Final = (
     "error_message",
 )
 """The readable fields of a result, in order of preference."""
+
+
+_NAMES: Final = {
+    "bash_code_execution": "code_execution",
+    "text_editor_code_execution": "code_execution",
+}
+"""Common names of the vendor's tools whose names differ."""
+
+
+def read_name(block: Mapping[str, Any]) -> str:
+    """Return the common name of the tool that is called."""
+    name = str(block["name"])
+    return _NAMES.get(name, name)
 
 
 def is_invocation(block: Mapping[str, Any]) -> bool:
@@ -44,7 +59,7 @@ def normalize_invocation(block: Mapping[str, Any]) -> InvocationCanister:
     """Return the call, with the whole block as native data."""
     return InvocationCanister(
         invocation_id=block["id"],
-        name=block["name"],
+        name=read_name(block),
         arguments=write_arguments(block.get("input")),
         owner=Owner.VENDOR,
         native=make_native(PROTOCOL, block),
@@ -57,17 +72,37 @@ def normalize_result(block: Mapping[str, Any], names: Mapping[str, str]) -> Resu
     Args:
         names: Names of the tools, by the ids of their calls.
     """
-    text = "\n".join(_read_texts(block.get("content")))
     content = block.get("content")
     kind = str(content.get("type")) if isinstance(content, Mapping) else ""
+    return_code = content.get("return_code") if isinstance(content, Mapping) else None
     return ResultCanister(
-        (TextualContent(text),) if text else (),
+        _read_contents(content),
         invocation_id=block["tool_use_id"],
         name=names.get(block["tool_use_id"]),
-        is_error=block.get("is_error") is True or kind.endswith("_error"),
+        is_error=block.get("is_error") is True or kind.endswith("_error") or bool(return_code),
         owner=Owner.VENDOR,
         native=make_native(PROTOCOL, block),
     )
+
+
+def _read_contents(content: Any) -> list[AnyContent]:
+    match content:
+        case [{"type": "web_search_result"}, *_]:
+            return [*read_pages(content)]
+        case {"type": "web_fetch_result", "url": str(url), "content": Mapping() as document}:
+            title, text = read_text(document.get("title")), "\n".join(_read_texts(document))
+            text = text.removeprefix(title or "").lstrip("\n")
+            return [make_source(title=title, url=url, text=text)]
+    text = "\n".join(_read_texts(content))
+    contents: list[AnyContent] = [TextualContent(text)] if text else []
+    match content:
+        case {"return_code": _, "content": [*outputs]}:
+            contents += [
+                FileContent(file_id=each["file_id"], native=make_native(PROTOCOL, {}))
+                for each in outputs
+                if isinstance(each, Mapping) and isinstance(each.get("file_id"), str)
+            ]
+    return contents
 
 
 def write_arguments(value: Any) -> str:

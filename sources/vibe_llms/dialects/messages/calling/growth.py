@@ -22,6 +22,7 @@ from vibe_llms.dialects.messages.calling.executions import (
     is_invocation,
     is_result,
     normalize_result,
+    read_name,
     write_arguments,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
@@ -83,7 +84,7 @@ class GrowingBlock:
             index=self.index,
             kind=self.kind,
             invocation_id=read_text(self.block.get("id")),
-            name=str(self.block["name"]),
+            name=read_name(self.block),
             owner=self.owner,
             native=native,
         )
@@ -201,7 +202,7 @@ def begin_block(index: int, block: Mapping[str, Any], names: dict[str, str]) -> 
         case "tool_use":
             return GrowingBlock(index, "invocation", fields)
     if is_invocation(fields):
-        names[fields["id"]] = fields["name"]
+        names[fields["id"]] = read_name(fields)
         return GrowingBlock(index, "invocation", fields, owner=Owner.VENDOR)
     if is_result(fields):
         result = normalize_result(fields, names)

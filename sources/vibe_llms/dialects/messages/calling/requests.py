@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.broken_requests import explain_missing_message
-from vibe_llms.dialects.extras import AS_IT_IS, merge, without
+from vibe_llms.dialects.extras import AS_IT_IS, join_fields, merge, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.caching import complete_cache_marks
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
@@ -42,8 +42,6 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     # The caller's beta features and MCP servers join those of server tools.
     shared = {name: parts.invocations[name] for name in _JOINED if name in parts.invocations}
     if shared:
-        from vibe_llms.dialects.server_tools import join_fields
-
         extras = join_fields(shared, extras)
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)

@@ -16,6 +16,7 @@ from vibe_llms.dialects.messages.calling.executions import (
     is_result,
     normalize_invocation,
     normalize_result,
+    read_name,
     write_arguments,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
@@ -177,7 +178,7 @@ class _MessagesReader(ConversationReader):
         if block["type"] == "text":
             return None
         if is_invocation(block):
-            self._names[block["id"]] = block["name"]
+            self._names[block["id"]] = read_name(block)
             return normalize_invocation(block)
         return normalize_result(block, self._names) if is_result(block) else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -27,6 +27,8 @@ from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent
+
+_KEPT_FIELDS: Final = ("type", "sources")
 
 
 def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
@@ -162,7 +164,9 @@ class CallsWriter:
             return
         for field in ("action", "operation", "arguments"):
             if isinstance(item.get(field), Mapping) and canister.fault is None:
-                item[field] = canister.parse_arguments()
+                # The arguments of a search lack the type of the action and its sources.
+                kept = {name: item[field][name] for name in _KEPT_FIELDS if name in item[field]}
+                item[field] = {**kept, **canister.parse_arguments()}
                 return
         self.ledger.drop(f"{path}.arguments", "this call cannot represent changed arguments")
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import make_native, write_json
+from vibe_llms.dialects.decoding import read_text
+from vibe_llms.dialects.extras import make_native, without, write_json
 from vibe_llms.dialects.payloads import decode_base64
 from vibe_llms.dialects.responses.calling.media import read_image
 from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.server_results import make_source, read_pages
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import AnyContent, ImageContent, TextualContent
 
 CALLS: Final = {
     "apply_patch_call": "apply_patch",
-    "code_interpreter_call": "code_interpreter",
+    "code_interpreter_call": "code_execution",
     "computer_call": "computer",
     "file_search_call": "file_search",
     "image_generation_call": "image_generation",
@@ -32,7 +34,7 @@ CALLS: Final = {
     "tool_search_call": "tool_search",
     "web_search_call": "web_search",
 }
-"""Name of the tool for each type of call."""
+"""Name of the tool for each type of call; a server tool has its common name."""
 
 OUTPUTS: Final = {
     "apply_patch_call_output": "apply_patch",
@@ -119,6 +121,8 @@ def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
             return "text", code if isinstance(code, str) else ""
         case {"type": "mcp_call", "arguments": str(arguments)}:
             return "json", arguments
+        case {"type": "web_search_call", "action": Mapping() as action}:
+            return "json", write_json(_read_search(action))
         case {"action": Mapping() as action} | {"operation": Mapping() as action}:
             return "json", write_json(action)
         case {"arguments": Mapping() as arguments}:
@@ -126,6 +130,14 @@ def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
     not_arguments = _WRAPPER_FIELDS | _RESULT_FIELDS
     other_fields = {name: value for name, value in item.items() if name not in not_arguments}
     return "json", write_json(other_fields)
+
+
+def _read_search(action: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a search, as other vendors name them, or of a visit to a page."""
+    arguments = without(action, "type", "sources")
+    if arguments.get("queries") == [arguments.get("query")]:
+        del arguments["queries"]
+    return arguments
 
 
 def read_included_result(
@@ -157,9 +169,9 @@ def _read_included_contents(item: Mapping[str, Any]) -> list[AnyContent]:
         case {"type": "mcp_call", "output": str(output)} if output:
             return [TextualContent(output)]
         case {"type": "web_search_call", "action": {"sources": list(sources)}} if sources:
-            return [TextualContent("\n".join(str(each.get("url", each)) for each in sources))]
+            return [*read_pages(sources)]
         case {"results": list(results)} if results:
-            return [TextualContent(_read_result(each)) for each in results]
+            return [_read_result(each) for each in results]
         case {"error": error} if error:
             return [TextualContent(error if isinstance(error, str) else write_json(error))]
     return []
@@ -174,11 +186,12 @@ def _read_output(output: Any) -> list[AnyContent]:
     return [TextualContent(write_json(output))]
 
 
-def _read_result(result: Any) -> str:
+def _read_result(result: Any) -> TextualContent:
     if isinstance(result, Mapping) and isinstance(result.get("text"), str):
-        head = result.get("filename") or result.get("title") or result.get("url")
-        return f"{head}\n{result['text']}" if head else str(result["text"])
-    return write_json(result)
+        title = read_text(result.get("filename")) or read_text(result.get("title"))
+        file_id, url = read_text(result.get("file_id")), read_text(result.get("url"))
+        return make_source(title=title, url=url, text=result["text"], file_id=file_id)
+    return TextualContent(write_json(result))
 
 
 def _find_image(item: Mapping[str, Any]) -> ImageContent | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import merge, without
+from vibe_llms.dialects.extras import join_fields, merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.openai_caching import complete_openai_cache
@@ -39,7 +39,10 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
     if request.invocation_choice == "auto":
         native |= extras.get("$said", {})  # the default that the client sent
-    for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
+    invocations: Mapping[str, Any] = parts.invocations
+    if "include" in invocations:  # results of server tools
+        invocations = join_fields({"include": native.get("include", [])}, invocations)
+    for part in (parts.controls, invocations, nativize_schema(request.schema)):
         native = merge(native, part)
     native = merge(native, _remove_outdated_extras(request, extras))
     _restore_format(native, request, extras)
