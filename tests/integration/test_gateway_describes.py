@@ -168,7 +168,7 @@ def _narrow(told: Any, there: dict[tuple[str, str], dict[str, str]]) -> None:
                 elif found := there.get((method, path), {}).get(name):
                     parameter["schema"]["enum"] = [found, "none"]
     # The path of a deployment says which model is meant, and its body may say anything.
-    for rest in ("chat/completions", *_DEPLOYED):
+    for rest in ("chat/completions", "completions", *_DEPLOYED):
         azure = told["paths"][f"/openai/deployments/{{model}}/{rest}"]["post"]["requestBody"]
         [content] = azure["content"].values()
         content["schema"] = _free_model(told, azure)

@@ -65,8 +65,9 @@ async def address(
     simulator: Simulator, tmp_path: Path, records: list[CallRecord]
 ) -> AsyncIterator[str]:
     """Serve a gateway before the simulator."""
-    jina = f'base_url = "{simulator.url}/v1"\napi_key = "canary"'
-    application = produce_application(tmp_path, simulator.url, **{"providers.jina": jina})
+    table = f'base_url = "{simulator.url}/v1"\napi_key = "canary"'
+    tables = {"providers.jina": table, "providers.mistral": table}
+    application = produce_application(tmp_path, simulator.url, **tables)
     async with serve_gateway(application, records) as running:
         yield running
 
@@ -254,6 +255,42 @@ async def test_mistrals_client_converses_with_any_vendor(
     calls = called.choices[0].message.tool_calls or []
     assert [call.function.name for call in calls] == ["clock"]
     assert whole.usage.completion_tokens
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("model", ["mistral:codestral-latest", *CONVERSERS])
+async def test_mistrals_client_fills_the_middle_with_any_vendor(
+    model: str, stream: bool, address: str, simulator: Simulator, records: list[CallRecord]
+) -> None:
+    simulator.enqueue(Say("between"))
+    fields: dict[str, Any] = {
+        "model": model,
+        "prompt": "def add(a, b):",
+        "suffix": "return a + b",
+        "max_tokens": 30,
+        "random_seed": 3,
+    }
+    async with Mistral(api_key="k", server_url=address) as client:
+        if stream:
+            events = await client.fim.stream_async(**fields)
+            pieces = [event.data.choices[0].delta.content or "" async for event in events]
+            text = "".join(map(str, pieces))
+        else:
+            answer = await client.fim.complete_async(**fields)
+            text = str(answer.choices[0].message.content)
+            assert answer.usage.completion_tokens
+
+    [record] = records
+    assert (record.face, record.status) == ("fim_completions", 200)
+    if model.startswith("mistral"):
+        assert text == " return return"
+        assert record.way == "passthrough"
+        assert simulator.requests[0].path == "/v1/fim/completions"
+    else:
+        assert text == "between"
+        assert {"prompt", "suffix"} <= {loss.path for loss in record.losses}
+        assert "return a + b" in str(simulator.requests[-1].body)
+    assert record.usage is not None
 
 
 async def test_mistrals_client_reads_errors(guarded: tuple[str, str], address: str) -> None:

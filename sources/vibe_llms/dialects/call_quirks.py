@@ -9,7 +9,7 @@ from typing import Final, Literal
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.tables.annotations import Count, String
+from vibe_llms.tables.annotations import Count, String, Strings
 
 
 @frozen(kw_only=True)
@@ -128,6 +128,26 @@ class TranscriptionQuirks:
 
 
 @frozen(kw_only=True)
+class CompletionQuirks:
+    """Differences between services with OpenAI's older call for prompts.
+
+    Attributes:
+        path: The path after the base URL; empty if the service has only ``fim_path``.
+        models: Beginnings of the names of models that have the call; empty for all models.
+        lacks: Fields that the service ignores or refuses.
+        takes_lists: Whether a request may have several prompts, or tokens.
+        fim_path: The path of Mistral's call for the text between a prompt and a suffix; empty if
+            the service has none.
+    """
+
+    path: String = "/completions"
+    models: Strings = ()
+    lacks: Strings = ()
+    takes_lists: bool = True
+    fim_path: String = ""
+
+
+@frozen(kw_only=True)
 class CallQuirks:
     """The quirks of a service's calls, by genus.
 
@@ -138,6 +158,7 @@ class CallQuirks:
         illustrations: Quirks of its images; ``None`` if it has no images.
         speeches: Quirks of its speech; ``None`` if it has no speech.
         transcriptions: Quirks of its transcription; ``None`` if it has no transcription.
+        completions: Quirks of its completions of prompts; ``None`` if it has none.
     """
 
     embeddings: EmbeddingQuirks | None = None
@@ -146,3 +167,4 @@ class CallQuirks:
     illustrations: IllustrationQuirks | None = None
     speeches: SpeechQuirks | None = None
     transcriptions: TranscriptionQuirks | None = None
+    completions: CompletionQuirks | None = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.dialects.call_quirks import (
     CallQuirks,
+    CompletionQuirks,
     EmbeddingQuirks,
     IllustrationQuirks,
     SpeechQuirks,
@@ -22,8 +23,14 @@ OPENAI: Final = CallQuirks(
     illustrations=IllustrationQuirks(),
     speeches=SpeechQuirks(),
     transcriptions=TranscriptionQuirks(),
+    completions=CompletionQuirks(
+        models=("gpt-3.5-turbo-instruct", "davinci-002", "babbage-002", "ft:davinci", "ft:babbage")
+    ),
 )
-"""The quirks of OpenAI itself."""
+"""The quirks of OpenAI itself.
+
+https://developers.openai.com/api/reference/resources/completions, read 2026-11-29.
+"""
 
 
 def produce_common_format(

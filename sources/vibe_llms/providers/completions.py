@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.dialects import chat_completions
-from vibe_llms.dialects.call_quirks import CallQuirks
+from vibe_llms.dialects.call_quirks import CallQuirks, CompletionQuirks
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.common_formats import produce_common_format
@@ -36,6 +36,10 @@ class CompletionsVendor(Vendor):
             The format; ``None`` if the service does not offer the genus.
         """
         return produce_common_format(genus, self.call_quirks, model.name)
+
+    def find_completions(self, model: ModelDescriptor) -> CompletionQuirks | None:
+        """Return the quirks of the service's completions of prompts; ``None`` if it has none."""
+        return self.call_quirks.completions
 
     @property
     def call_quirks(self) -> CallQuirks:

@@ -19,6 +19,7 @@ from vibe_llms.providers.vendors import Vendor
 from vibe_llms.tables.kinds import TEXT, Kind
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.call_quirks import CompletionQuirks
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.uploads import VendorFiles
@@ -101,6 +102,10 @@ class OpenAIService(Vendor):
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the call format of the service's own path for a genus."""
         return produce_common_format(genus, OPENAI, model.name)
+
+    def find_completions(self, model: ModelDescriptor) -> CompletionQuirks | None:
+        """Return the quirks of completions, which only older models have."""
+        return OPENAI.completions
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return the missing requirements."""

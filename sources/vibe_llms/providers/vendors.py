@@ -33,6 +33,7 @@ from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.backgrounds import BackgroundFormat
+    from vibe_llms.dialects.call_quirks import CompletionQuirks
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.models.genera import Genus
     from vibe_llms.providers.batches import VendorBatches
@@ -263,6 +264,10 @@ class Vendor(abc.ABC):
 
         The genus determines the types of the request and the result.
         """
+        return None
+
+    def find_completions(self, model: ModelDescriptor) -> CompletionQuirks | None:
+        """Return the quirks of the vendor's completions of prompts; by default it has none."""
         return None
 
     def produce_error(

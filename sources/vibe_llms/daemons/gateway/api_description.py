@@ -51,6 +51,13 @@ _INPUT: Final[JsonObject] = {
     "anyOf": [{"type": "string", "minLength": 1}, _NULLABLE_LIST],
 }
 _CHAT: Final = _object("ChatCompletionRequest", "messages", example=_CHAT_EXAMPLE, **_CHAT_FIELDS)
+_COMPLETION: Final = _object(
+    "CompletionRequest",
+    "prompt",
+    example={"prompt": _SAMPLE_TEXT},
+    prompt={"type": "string", "minLength": 1},
+    **_COMMON_FIELDS,
+)
 _RESPONSE_COUNT: Final = _object(
     "ResponseCountRequest",
     example={"input": _SAMPLE_TEXT},
@@ -233,6 +240,8 @@ _CONVERSE_ERROR: Final = _object(
 
 _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/chat/completions": ("OpenAI", _OPENAI_ERROR),
+    "/v1/completions": ("OpenAI", _OPENAI_ERROR),
+    "/v1/fim/": ("Mistral", _OPENAI_ERROR),
     "/openai/deployments": ("OpenAI", _OPENAI_ERROR),
     "/v1/responses": ("OpenAI", _OPENAI_ERROR),
     "/v1/conversations": ("OpenAI", _OPENAI_ERROR),
@@ -398,6 +407,10 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
             ("DELETE", "messages/batches/{id}", "Delete a batch that has ended."),
             ("POST", "messages/batches/{id}/cancel", "Cancel a batch."),
         )
+    },
+    **{
+        ("POST", f"{base}/completions"): _answer(_COMPLETION, _JSON_OR_EVENTS)
+        for base in ("/v1", "/v1/fim", "/openai/deployments/{model:path}")
     },
     ("POST", "/v1/embeddings"): _embed(_EMBEDDING),
     ("POST", "/openai/deployments/{model:path}/embeddings"): _embed(_EMBEDDING),

@@ -164,7 +164,7 @@ def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
         with_scope: Whether similar questions may share an answer.
     """
     face, request = call.face, call.request
-    if face.genus is not Genus.CONVERSER:
+    if face.genus is not Genus.CONVERSER or face.has_prompts:
         return _compose_call_keys(call)
     try:
         native = decode_body(request.body)

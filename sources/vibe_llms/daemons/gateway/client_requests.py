@@ -81,6 +81,7 @@ class Face:
             and answers the losses that occurred.
         is_path: Whether any protocol is passed through, for further paths of a vendor.
         genus: The genus of the models that answer.
+        has_prompts: Whether requests have prompts in place of messages.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Face:
     is_ours: bool = False
     is_path: bool = False
     genus: Genus = Genus.CONVERSER
+    has_prompts: bool = False
 
     def write_error(self, error: ConverseError) -> ErrorAnswer:
         """Write an error in the format of the protocol."""

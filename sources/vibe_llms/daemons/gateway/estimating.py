@@ -62,6 +62,8 @@ class _Body(msgspec.Struct):
     max_completion_tokens: Any = None
     max_output_tokens: Any = None
     n: Any = None
+    best_of: Any = None
+    prompt: Any = None
     generation: _Generation | None = msgspec.field(default=None, name="generationConfig")
     options: _Options | None = None
     request: _Request | None = None
@@ -200,7 +202,15 @@ def _read_limits(body: bytes) -> tuple[int | None, int]:
     )
     valid = [each for each in map(_read_count, limits) if each is not None]
     answers = _read_count(fields.n) or _read_count(generation.answers) or 1
-    return max(valid, default=None), answers
+    candidates = max(answers, _read_count(fields.best_of) or 1)
+    return max(valid, default=None), candidates * _count_prompts(fields.prompt)
+
+
+def _count_prompts(prompt: object) -> int:
+    """Return the number of prompts of a completion: texts or lists of tokens."""
+    if not isinstance(prompt, list):
+        return 1
+    return max(1, sum(isinstance(each, str | list) for each in prompt))
 
 
 def _read_count(value: object) -> int | None:

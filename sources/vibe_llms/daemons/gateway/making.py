@@ -21,6 +21,7 @@ from vibe_llms.daemons.gateway.faces import (
     batches,
     calls,
     chat_completions,
+    completions,
     converse,
     generate_content,
     media,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 _FACES = (
     chat_completions,
+    completions,
     responses,
     messages,
     generate_content,

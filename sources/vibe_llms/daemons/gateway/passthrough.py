@@ -125,7 +125,9 @@ def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:
     if face.genus is not Genus.CONVERSER:
         return False
     quirks = model.client.vendor.quirks
-    return isinstance(quirks, chat_completions.Quirks) and quirks.stream_options
+    if isinstance(quirks, chat_completions.Quirks):
+        return quirks.stream_options
+    return face.has_prompts
 
 
 def add_query(path: str, client_query: str) -> str:

@@ -234,9 +234,7 @@ async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -
         record.losses = (*record.losses, *losses, *writer.losses)
         if not is_whole and record.usage is not None:
             record.is_estimated = True
-            record.usage = raise_output(
-                record.usage, _count_output(stream.canisters, call.upstream)
-            )
+            record.usage = raise_output(record.usage, count_output(stream.canisters, call.upstream))
     # vibe-llms' own protocol has an event for each loss.
     trailer = ""
     if not face.is_ours:
@@ -296,7 +294,7 @@ def _find_receiver(
     return receive
 
 
-def _count_output(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
+def count_output(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
     """Return the tokens of an incomplete answer."""
     attributes = upstream.model.descriptor.attributes
     return sum(count_canister(each, attributes).tokens for each in canisters)

@@ -40,6 +40,7 @@ from vibe_llms.providers.settings import RemoteSettings, strip_version
 from vibe_llms.providers.vendors import VendorClient
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.call_quirks import CompletionQuirks
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.surveys import SurveyedModel
 
@@ -221,6 +222,16 @@ class OllamaVendor(HostedVendor):
         from vibe_llms.dialects.embeddings.ollama import CALL_FORMAT
 
         return CALL_FORMAT
+
+    def find_completions(self, model: ModelDescriptor) -> CompletionQuirks | None:
+        """Return the quirks of the server's completions.
+
+        https://docs.ollama.com/api/openai-compatibility, read 2026-11-29.
+        """
+        from vibe_llms.dialects.call_quirks import CompletionQuirks
+
+        lacks = ("best_of", "echo", "logit_bias", "n")
+        return CompletionQuirks(path="/v1/completions", lacks=lacks, takes_lists=False)
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the server's models. Raises ConverseError."""

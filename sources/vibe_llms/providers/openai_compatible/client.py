@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects.call_quirks import (
     CallQuirks,
+    CompletionQuirks,
     EmbeddingQuirks,
     IllustrationQuirks,
     RankingQuirks,
@@ -48,6 +49,7 @@ _DEFAULT_CALL_QUIRKS: Final = CallQuirks(
     illustrations=IllustrationQuirks(max_images=1, base64_word="b64_json"),
     speeches=SpeechQuirks(),
     transcriptions=TranscriptionQuirks(),
+    completions=CompletionQuirks(),
 )
 """Assumed quirks of its other calls. 32 texts is the default limit of TEI, the lowest of all."""
 

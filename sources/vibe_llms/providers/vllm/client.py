@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.call_quirks import (
     CallQuirks,
+    CompletionQuirks,
     EmbeddingQuirks,
     RankingQuirks,
     TranscriptionQuirks,
@@ -56,6 +57,7 @@ class VllmVendor(CompletionsVendor, HostedVendor):
         return CallQuirks(
             embeddings=EmbeddingQuirks(),
             rankings=RankingQuirks(),
+            completions=CompletionQuirks(),
             # https://docs.vllm.ai/en/latest/serving/openai_compatible_server, 2026-11-29: a stream
             # has other events.
             transcriptions=TranscriptionQuirks(streams=False),

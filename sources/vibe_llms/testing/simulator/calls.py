@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
 from typing import Any, Final, TypeAlias
 
-from vibe_llms.testing.simulator import images, speech
+from vibe_llms.testing.simulator import completions, images, speech
 from vibe_llms.testing.simulator.credentials import check_model
 from vibe_llms.testing.simulator.protocols import SimulatedFrame, SimulatedMedia, SimulatedRequest
 from vibe_llms.testing.simulator.refusals import require
@@ -180,10 +180,12 @@ CallAnswer: TypeAlias = Mapping[str, Any] | SimulatedMedia | Iterator[SimulatedF
 """An object, audio, or the events of a stream."""
 
 CALLS: Final[Mapping[str, Callable[[SimulatedRequest], CallAnswer]]] = {
+    "completions": completions.complete,
     "embed": _embed_ollama,
     "embed_content": _embed_vertex,
     "embed_contents": _embed_gemini,
     "embeddings": _embed_openai,
+    "fim_completions": completions.fill,
     "image_edits": images.edit,
     "images": images.draw,
     "listen": speech.transcribe_deepgram,

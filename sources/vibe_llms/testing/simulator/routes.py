@@ -37,6 +37,8 @@ _MODEL = r"/models/(?P<model>[^:]+)"
 _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (CHAT, "POST", r"/openai/deployments/(?P<deployment>[^/]+)/chat/completions", "answer"),
     (CHAT, "POST", r"/chat/completions", "answer"),
+    (CHAT, "POST", r"/fim/completions", "fim_completions"),
+    (CHAT, "POST", r"(?:/v1|/beta|/openai/deployments/[^/]+)/completions", "completions"),
     (MESSAGES, "POST", r"/messages/batches", "batches"),
     (MESSAGES, "GET", r"/messages/batches", "batch_list"),
     (MESSAGES, "GET", r"/messages/batches/(?P<batch>[^/]+)", "batch"),
