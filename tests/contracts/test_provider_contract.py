@@ -166,6 +166,16 @@ class TestPerplexity(_Peer):
     invokes = False
 
 
+@pytest.mark.slow
+class TestCohere(_Peer):
+    """Chat Completions at another path, and a list of models of its own."""
+
+    turn = 9
+    module = "vibe_llms.providers.cohere"
+    model = "command-a-03-2025"
+    reasons = False
+
+
 class TestRemote(ProviderContract):
     """Another vibe-llms, whose model is scripted."""
 

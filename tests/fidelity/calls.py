@@ -133,6 +133,8 @@ _MODELS: Final[Mapping[Genus, Sequence[Vendor]]] = {
         Vendor("Google", "google", "google", "gemini-embedding-001"),
         Vendor("Vertex AI", "google", "google", "gemini-embedding-001", _VERTEX),
         Vendor("Ollama", "ollama", "ollama", "nomic-embed-text"),
+        Vendor("Cohere", "cohere", "cohere", "embed-v4.0"),
+        Vendor("vLLM", "vllm", "vllm", "any"),
     ),
     Genus.ILLUSTRATOR: (
         Vendor("OpenAI", "openai_responses", "openai_responses", "gpt-image-2"),
@@ -141,7 +143,10 @@ _MODELS: Final[Mapping[Genus, Sequence[Vendor]]] = {
     Genus.MODERATOR: (
         Vendor("OpenAI", "openai_responses", "openai_responses", "omni-moderation-latest"),
     ),
-    Genus.RANKER: (),
+    Genus.RANKER: (
+        Vendor("Cohere", "cohere", "cohere", "rerank-v3.5"),
+        Vendor("vLLM", "vllm", "vllm", "any"),
+    ),
     Genus.SPEAKER: (
         Vendor("OpenAI", "openai_responses", "openai_responses", "gpt-4o-mini-tts"),
         Vendor("Google", "google", "google", "gemini-2.5-flash-preview-tts"),
@@ -160,9 +165,8 @@ _MODELS: Final[Mapping[Genus, Sequence[Vendor]]] = {
 def survey_vendors(genus: Genus) -> Iterator[Vendor]:
     """Yield the vendors with models of a genus, services of the common formats last."""
     yield from _MODELS[genus]
-    folders = {"vllm": "vllm"}
     for name in sorted(read_services()):
-        vendor = Vendor(name, folders.get(name, "openai_compatible"), name, "any")
+        vendor = Vendor(name, "openai_compatible", name, "any")
         if vendor.find_format(genus) is not None:
             yield vendor
 
@@ -171,6 +175,7 @@ READ_FROM_ANSWER: Final = {
     ("Google", "file_format pcm"): "file_format wav",
     ("Google", "file_format wav"): "file_format pcm",
     ("Deepgram", "timestamps word"): "",
+    ("tei", "max_results"): "",
 }
 """Fields that change how an answer is read, and not the call; a test compares the results.
 

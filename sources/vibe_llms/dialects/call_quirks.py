@@ -17,6 +17,7 @@ class EmbeddingQuirks:
     """Differences between services with OpenAI's format for embeddings.
 
     Attributes:
+        path: The path after the base URL.
         dimensions_field: Field of the length of the vectors; empty if it cannot be chosen.
         purpose_field: Field of the purpose; empty if there is none.
         purposes: The service's word for each purpose that it knows.
@@ -27,6 +28,7 @@ class EmbeddingQuirks:
             service always rejects them.
     """
 
+    path: String = "/embeddings"
     dimensions_field: String = "dimensions"
     purpose_field: String = ""
     purposes: Mapping[str, str] = attrs.field(factory=dict)
@@ -41,12 +43,15 @@ class RankingQuirks:
 
     Attributes:
         path: The path after the base URL.
-        max_results_field: Field with the maximum number of texts to return.
+        texts_field: Field of the texts.
+        max_results_field: Field with the maximum number of texts to return; empty if the service
+            returns all.
         max_texts: Maximum texts of one request.
     """
 
-    path: str = "/rerank"
-    max_results_field: str = "top_n"
+    path: String = "/rerank"
+    texts_field: String = "documents"
+    max_results_field: String = "top_n"
     max_texts: Count = 1000
 
 

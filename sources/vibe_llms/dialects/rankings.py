@@ -1,4 +1,7 @@
-"""Rankings in the format of Cohere and Jina, which most services and servers share."""
+"""Rankings in the format of Cohere and Jina, which most services and servers share.
+
+Text Embeddings Inference answers with a list, in which the score has another name.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,15 @@ _READ: Final = frozenset({"documents", "model", "query", "return_documents", "to
 
 class _Row(msgspec.Struct):
     index: int
-    relevance_score: float
+    relevance_score: float | None = None
+    score: float | None = None
+
+    @property
+    def number(self) -> float:
+        number = self.score if self.relevance_score is None else self.relevance_score
+        if number is None:
+            raise ValueError("a result has no score")
+        return number
 
 
 class _Usage(msgspec.Struct):
@@ -49,13 +60,14 @@ def produce_call_format(quirks: RankingQuirks) -> CallFormat[RankingRequest, Ran
         body: dict[str, Any] = {
             "model": model.name,
             "query": request.query,
-            "documents": list(request.texts),
+            quirks.texts_field: list(request.texts),
         }
-        if request.max_results is not None:
+        if request.max_results is not None and quirks.max_results_field:
             body[quirks.max_results_field] = request.max_results
         return Translation(body)
 
-    protocol = PROTOCOL if quirks.max_results_field == "top_n" else ""
+    names = (quirks.texts_field, quirks.max_results_field)
+    protocol = PROTOCOL if names == ("documents", "top_n") else ""
     return CallFormat(
         path=quirks.path, protocol=protocol, max_inputs=quirks.max_texts, write=write, read=read
     )
@@ -63,7 +75,9 @@ def produce_call_format(quirks: RankingQuirks) -> CallFormat[RankingRequest, Ran
 
 def read(answer: bytes, request: RankingRequest, model: ModelDescriptor) -> Ranking:
     """Read an answer. Raises ValueError."""
-    decoded: _Answer = decode(answer, _Answer)
+    decoded: _Answer | list[_Row] = decode(answer, _Answer | list[_Row])
+    if isinstance(decoded, list):
+        decoded = _Answer(results=decoded)
     rows = decoded.results if decoded.results is not None else decoded.data
     if rows is None:
         raise ValueError("it has no results")
@@ -75,7 +89,7 @@ def read(answer: bytes, request: RankingRequest, model: ModelDescriptor) -> Rank
         tokens = decoded.usage.total_tokens or decoded.usage.prompt_tokens
         usage = Usage(input_tokens=tokens, native=msgspec.json.encode(decoded.usage).decode())
     origin = produce_origin(model, PROTOCOL, usage, reported_model=decoded.model)
-    scores = ((row.index, row.relevance_score) for row in rows)
+    scores = [(row.index, row.number) for row in rows]
     return Ranking(ranked=rank(scores, request), origin=origin)
 
 

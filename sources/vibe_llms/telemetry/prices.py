@@ -74,7 +74,7 @@ _HOUR_SECONDS: Final = 3600
 _SOURCES_WITH_PATHS: Final = frozenset({"anthropic", "aws", "google"})
 """Sources for which the part of a model's name before the last slash is a location."""
 
-OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
+OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "tei", "vllm"})
 """Providers that run on the user's machine and do not charge."""
 
 

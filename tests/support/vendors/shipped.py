@@ -109,6 +109,9 @@ _ALL: Final = {
     "openai_responses": ShippedProvider(
         folder="openai_responses", protocol="responses", model="gpt-5", path="/v1"
     ),
+    "cohere": ShippedProvider(
+        folder="cohere", protocol="chat_completions", model="command-a-03-2025"
+    ),
     "perplexity": _complete("perplexity", "", "perplexity"),
     "vllm": ShippedProvider(
         folder="vllm", protocol="chat_completions", path="/v1", simulate="vllm"

@@ -22,6 +22,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.vectors import EmbeddingRequest
 from vibe_llms.models.genera import Genus
+from vibe_llms.providers.cohere import produce_provider as produce_cohere
 from vibe_llms.providers.google import produce_provider as produce_google
 from vibe_llms.providers.ollama import produce_provider as produce_ollama
 from vibe_llms.providers.openai_compatible import produce_provider as produce_compatible
@@ -38,6 +39,8 @@ PROVIDERS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "vertex": (produce_google, "", {"project": "p", "cloud": "vertex"}),
     "mistral": (produce_compatible, "/v1", {}),
     "voyage": (produce_compatible, "/v1", {}),
+    "cohere": (produce_cohere, "", {}),
+    "tei": (produce_compatible, "", {}),
     "mine": (produce_compatible, "/v1", {}),
 }
 

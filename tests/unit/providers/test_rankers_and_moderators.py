@@ -15,6 +15,7 @@ from vibe_llms.exceptions import ConverseError, Stage, UnknownNameError
 from vibe_llms.messages.moderations import ModerationRequest
 from vibe_llms.messages.rankings import RankingRequest
 from vibe_llms.models.genera import Genus
+from vibe_llms.providers.cohere import produce_provider as produce_cohere
 from vibe_llms.providers.openai_compatible import produce_provider as produce_compatible
 from vibe_llms.providers.openai_responses import produce_provider as produce_openai
 from vibe_llms.testing.simulator import Simulator
@@ -31,12 +32,13 @@ async def simulator() -> AsyncIterator[Simulator]:
 
 def produce(name: str, directory: Path, address: str) -> Any:
     """Makes a client of a service."""
-    context = produce_context(name, directory, base_url=f"{address}/v1", api_key="canary")
-    factory = produce_openai if name == "openai" else produce_compatible
-    return factory(context).produce_client()
+    base_url = address if name in ("cohere", "tei") else f"{address}/v1"
+    context = produce_context(name, directory, base_url=base_url, api_key="canary")
+    factories = {"cohere": produce_cohere, "openai": produce_openai}
+    return factories.get(name, produce_compatible)(context).produce_client()
 
 
-@pytest.mark.parametrize("name", ["jina", "voyage", "llamacpp", "siliconflow", "mine"])
+@pytest.mark.parametrize("name", ["jina", "voyage", "cohere", "llamacpp", "siliconflow", "mine"])
 async def test_texts_come_back_by_relevance(
     name: str, simulator: Simulator, tmp_path: Path
 ) -> None:
@@ -51,6 +53,22 @@ async def test_texts_come_back_by_relevance(
     assert ranking[0].score == 1.0
     assert ranking.usage.total_input_tokens == 8
     assert simulator.requests[0].body["top_k" if name == "voyage" else "top_n"] == 2
+
+
+async def test_a_server_that_returns_all_texts_is_cut(simulator: Simulator, tmp_path: Path) -> None:
+    client = produce("tei", tmp_path, simulator.url)
+    try:
+        ranker = await client.access("any", Genus.RANKER)
+        ranking = await ranker.call(RankingRequest(query="red sky", texts=TEXTS, max_results=2))
+    finally:
+        await client.close()
+
+    assert [(each.index, each.score) for each in ranking] == [(2, 1.0), (0, 0.5)]
+    assert simulator.requests[0].body == {
+        "model": "any",
+        "query": "red sky",
+        "texts": list(TEXTS),
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Embeddings for clients with Cohere's format, versions 1 and 2.
+"""Embeddings in Cohere's format; for clients also version 1.
 
 Source: types of the package cohere 7.3.1.
 """
@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.calls import ClientFormat
-from vibe_llms.dialects.embeddings.results import unpack_base64
+import msgspec
+
+from vibe_llms.dialects.calls import CallFormat, ClientFormat
+from vibe_llms.dialects.embeddings.results import decode, produce_vectors, unpack_base64
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.rankings import write_meta
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.vectors import EmbeddingRequest, Purpose, Vectors
+from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "cohere_embed"
 
@@ -26,12 +30,69 @@ _PURPOSES: Final[Mapping[str, Purpose]] = {
     "classification": "classification",
     "clustering": "clustering",
 }
+_WORDS: Final[Mapping[Purpose, str]] = {purpose: word for word, purpose in _PURPOSES.items()}
+_PASSAGE: Final = "search_document"
 _TYPES: Final = ("float", "base64")
 _READ: Final = frozenset(
     {
         *("embedding_types", "images", "input_type", "inputs", "model", "output_dimension"),
         *("texts", "truncate"),
     }
+)
+
+
+class _Rows(msgspec.Struct):
+    float_: list[list[float]] = msgspec.field(name="float")
+
+
+class _Units(msgspec.Struct):
+    input_tokens: float | None = None
+
+
+class _Meta(msgspec.Struct):
+    billed_units: _Units | None = None
+
+
+class _Answer(msgspec.Struct):
+    embeddings: _Rows
+    meta: _Meta | None = None
+
+
+def nativize(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
+    """Write the body of a request; the service needs a purpose."""
+    ledger = Ledger(protocol=PROTOCOL, provider=model.provider)
+    word = None if request.purpose is None else _WORDS.get(request.purpose)
+    if word is None:
+        word = _PASSAGE
+        if request.purpose is None:
+            ledger.synthesize("purpose", "the service needs one; sent as search_document")
+        else:
+            reason = f"the service does not know {request.purpose!r}; sent as search_document"
+            ledger.coerce("purpose", reason)
+    body: dict[str, Any] = {
+        "model": model.name,
+        "texts": list(request.texts),
+        "input_type": word,
+        "embedding_types": ["float"],
+        "truncate": "NONE",  # a text that is too long is an error
+    }
+    if request.dimensions is not None:
+        body["output_dimension"] = request.dimensions
+    return Translation(body, ledger.losses)
+
+
+def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Vectors:
+    """Read an answer. Raises ValueError."""
+    decoded: _Answer = decode(answer, _Answer)
+    usage = None
+    if decoded.meta is not None and decoded.meta.billed_units is not None:
+        tokens = decoded.meta.billed_units.input_tokens
+        usage = None if tokens is None else Usage(input_tokens=int(tokens))
+    return produce_vectors(decoded.embeddings.float_, request, model, PROTOCOL, usage)
+
+
+CALL_FORMAT: Final = CallFormat[EmbeddingRequest, Vectors](
+    path="/v2/embed", protocol=PROTOCOL, max_inputs=96, write=nativize, read=read
 )
 
 

@@ -56,17 +56,15 @@ class _Answer(msgspec.Struct):
     usage: _Usage | None = None
 
 
-def produce_call_format(
-    quirks: EmbeddingQuirks, path: str = "/embeddings"
-) -> CallFormat[EmbeddingRequest, Vectors]:
+def produce_call_format(quirks: EmbeddingQuirks) -> CallFormat[EmbeddingRequest, Vectors]:
     """Return the format of a service."""
 
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)
 
-    is_standard = attrs.evolve(quirks, max_texts=STANDARD.max_texts) == STANDARD
+    is_standard = attrs.evolve(quirks, max_texts=STANDARD.max_texts, path=STANDARD.path) == STANDARD
     return CallFormat(
-        path=path,
+        path=quirks.path,
         protocol=PROTOCOL if is_standard else "",
         max_inputs=quirks.max_texts,
         write=write,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
@@ -24,6 +25,8 @@ _TASKS = (
     "CLASSIFICATION",
     "CLUSTERING",
 )
+
+COHERE_TYPES = ("search_document", "search_query", "classification", "clustering")
 
 
 def draw(text: str, width: int = WIDTH) -> list[float]:
@@ -72,6 +75,23 @@ def _embed_openai(request: SimulatedRequest) -> dict[str, Any]:
         ],
         "model": body["model"],
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+
+
+def _embed_cohere(request: SimulatedRequest) -> dict[str, Any]:
+    body = request.body
+    check_model(str(body.get("model")))
+    texts = _read_texts(body.get("texts"), 96)
+    require(body.get("input_type") in COHERE_TYPES, "input_type is invalid or missing")
+    require(body.get("embedding_types") == ["float"], "embedding_types is invalid or missing")
+    require(body.get("truncate", "END") in ("NONE", "START", "END"), "truncate is invalid")
+    width = _read_width(body.get("output_dimension"))
+    return {
+        "id": request.mint("embed-", 12),
+        "embeddings": {"float": [draw(text, width) for text in texts]},
+        "texts": texts,
+        "meta": {"api_version": {"version": "2"}, "billed_units": {"input_tokens": _count(texts)}},
+        "response_type": "embeddings_by_type",
     }
 
 
@@ -145,10 +165,13 @@ def score(query: str, text: str) -> float:
     return sum(word in text.lower().split() for word in words) / len(words)
 
 
-def _rank(request: SimulatedRequest) -> dict[str, Any]:
+def _rank(request: SimulatedRequest) -> dict[str, Any] | SimulatedMedia:
     body = request.body
-    check_model(str(body.get("model")))
-    texts = _read_texts(body.get("documents"), 1000)
+    is_inference = "texts" in body
+    """Whether the server is Text Embeddings Inference, which serves one model."""
+    if not is_inference:
+        check_model(str(body.get("model")))
+    texts = _read_texts(body.get("texts" if is_inference else "documents"), 1000)
     query = body.get("query")
     require(isinstance(query, str) and query, "query is required")
     is_voyage = "top_k" in body
@@ -159,6 +182,9 @@ def _rank(request: SimulatedRequest) -> dict[str, Any]:
         for index, text in enumerate(texts)
     ]
     rows.sort(key=lambda row: row["relevance_score"], reverse=True)  # ties keep their order
+    if is_inference:
+        scores = [{"index": row["index"], "score": row["relevance_score"]} for row in rows]
+        return SimulatedMedia(json.dumps(scores).encode(), "application/json")
     rows = rows[:limit]
     usage = {"total_tokens": _count(texts)}
     return {"model": body["model"], "data" if is_voyage else "results": rows, "usage": usage}
@@ -180,6 +206,7 @@ CallAnswer: TypeAlias = Mapping[str, Any] | SimulatedMedia | Iterator[SimulatedF
 """An object, audio, or the events of a stream."""
 
 CALLS: Final[Mapping[str, Callable[[SimulatedRequest], CallAnswer]]] = {
+    "cohere_embed": _embed_cohere,
     "completions": completions.complete,
     "embed": _embed_ollama,
     "embed_content": _embed_vertex,

@@ -73,6 +73,8 @@ def _list_models(protocol: SimulatedProtocol, request: SimulatedRequest) -> dict
     if protocol is GEMINI:
         return {"models": [_describe_gemini_model(name) for name in MODELS]}
     assert protocol is CHAT
+    if request.query.get("endpoint") == "chat":  # Cohere
+        return {"models": [_describe_cohere_model(name) for name in MODELS]}
     extra: dict[str, Any] = {}
     if "vllm" in request.conditions:
         extra = {"max_model_len": 32768, "root": "/models", "parent": None}
@@ -99,6 +101,15 @@ def _describe_messages_model(name: str) -> dict[str, Any]:
         "deprecated_at": None,
         "retires_at": None,
         "capabilities": {"image_input": supported, "pdf_input": supported},
+    }
+
+
+def _describe_cohere_model(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "endpoints": ["chat"],
+        "features": ["tools", "vision"],
+        "context_length": 256_000,
     }
 
 

@@ -56,6 +56,7 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (CHAT, "GET", r"/batches/(?P<batch>[^/]+)", "batch"),
     (CHAT, "POST", r"/batches/(?P<batch>[^/]+)/cancel", "batch_cancel"),
     (CHAT, "POST", r"/embeddings", "embeddings"),
+    (CHAT, "POST", r"/v2/embed", "cohere_embed"),
     (CHAT, "POST", r"/rerank", "rerank"),
     (CHAT, "POST", r"/moderations", "moderations"),
     (CHAT, "POST", r"/images/generations", "images"),
