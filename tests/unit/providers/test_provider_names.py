@@ -211,7 +211,7 @@ def test_a_variable_that_is_no_address_is_refused_by_its_name(
     [
         ("azure", "Set AZURE_OPENAI_ENDPOINT, or base_url in"),
         ("cloudflare", "Set CLOUDFLARE_ACCOUNT_ID, or base_url in"),
-        ("vertex", "Set GOOGLE_CLOUD_PROJECT, or project in"),
+        ("vertex", "Run: gcloud auth application-default login"),
         ("together", "Set TOGETHER_API_KEY, or api_key_file in"),
     ],
 )
