@@ -140,19 +140,16 @@ def _is_in_order(canisters: Sequence[AnyCanister], rules: HistoryRules) -> bool:
     unanswered: set[str] = set()
     before: AnyCanister | None = None
     for canister in canisters:
-        kind = type(canister)
-        # From the dictionary, which is faster where several classes have a field.
-        fields = canister.__dict__
-        if kind is ResultCanister and fields["owner"] is OURS:
-            name = fields["invocation_id"]
+        if type(canister) is ResultCanister and canister.owner is OURS:
+            name = canister.invocation_id
             if name not in unanswered:
                 return False
             unanswered.remove(name)
         else:
             if unanswered and not (before is not None and belongs(before, canister)):
                 return False
-            if kind is InvocationCanister and fields["owner"] is OURS:
-                name = fields["invocation_id"]
+            if type(canister) is InvocationCanister and canister.owner is OURS:
+                name = canister.invocation_id
                 names.append(name)
                 unanswered.add(name)
         before = canister

@@ -154,10 +154,7 @@ class Ledger:
         origin = canister.origin if canister is not None else None
         if origin is None:
             return True
-        fields = origin.__dict__  # for each call, and faster than attributes
-        if fields["protocol"] not in (None, self.protocol):
-            return False
-        return not self.provider or fields["provider"] == self.provider
+        return self._is_from_provider(origin)
 
     def admits_execution(self, canister: AnyCanister, path: str) -> bool:
         """Return whether this vendor executed a call; withhold the calls of other vendors."""

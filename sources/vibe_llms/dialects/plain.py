@@ -27,8 +27,7 @@ def list_plain_texts(
     """Return, for each canister without native data, its text if that is its only content.
 
     ``None`` for any other canister: its text has citations, a type or native data, or it has
-    several contents. Fields are read from the dictionaries of the objects, because a line that
-    reads attributes of several classes takes twice as long in Python.
+    several contents.
 
     Args:
         allows_native: Whether answers may have native data, as the caller handles them.
@@ -36,20 +35,18 @@ def list_plain_texts(
     texts: list[str | None] = []
     append = texts.append
     for canister in canisters:
-        fields = canister.__dict__
-        contents, text = fields["content"], None
+        contents, text = canister.content, None
         if len(contents) == 1 and (
-            fields["native"] is None or (allows_native and type(canister) is AssistantCanister)
+            canister.native is None or (allows_native and type(canister) is AssistantCanister)
         ):
             content = contents[0]
-            if type(content) is TextualContent:
-                fields = content.__dict__
-                if (
-                    fields["native"] is None
-                    and fields["mime_type"] == "text/plain"
-                    and not fields["citations"]
-                ):
-                    text = fields["text"]
+            if (
+                type(content) is TextualContent
+                and content.native is None
+                and content.mime_type == "text/plain"
+                and not content.citations
+            ):
+                text = content.text
         append(text)
     return texts
 
@@ -64,12 +61,11 @@ def is_plain_call(canister: InvocationCanister, expected_native: Native | None =
     Args:
         expected_native: Native data that are allowed, as the caller handles them.
     """
-    fields = canister.__dict__
     return (
-        fields["native"] is expected_native
-        and fields["form"] == "json"
-        and fields["owner"] is OURS
-        and not fields["content"]
+        canister.native is expected_native
+        and canister.form == "json"
+        and canister.owner is OURS
+        and not canister.content
     )
 
 

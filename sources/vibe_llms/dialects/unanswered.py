@@ -49,6 +49,9 @@ class WaitingInvocations:
                     copy.add(invocation)
         return copy
 
+    def __bool__(self) -> bool:
+        return bool(self._pending_numbers)
+
     def clear(self) -> None:
         """Remove all invocations."""
         self._queues.clear()

@@ -5,9 +5,8 @@ chronological order, and those of one turn share a turn id. If a model reasons, 
 a tool and writes again, its turn has three canisters: an answer (with reasoning and text), an
 invocation, and another answer.
 
-Classes here and in ``contents`` have no slots: msgspec encodes an object with a ``__dict__``
-in the order of its fields, and frozen objects with one are faster to make. Assigning a misspelt
-attribute is an error nevertheless, as the classes are frozen.
+Classes here and in ``contents`` have slots (:mod:`vibe_llms.foundation.slotted_classes`): a
+conversation may have thousands of them.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, runtime_c
 import attrs
 
 from vibe_llms.exceptions import ParseError
-from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.slotted_classes import slotted
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
@@ -56,7 +55,7 @@ BROKEN_OFF: Final = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
 """Stop reasons of a response that did not complete."""
 
 
-@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@slotted(kw_only=True, field_transformer=conform_fields)
 class Usage:
     """Token usage of a response, in disjoint buckets.
 
@@ -124,7 +123,7 @@ def _sum_known(counts: tuple[int | None, ...]) -> int | None:
     return total
 
 
-@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@slotted(kw_only=True, field_transformer=conform_fields)
 class Origin:
     """Origin of a model's canister; all canisters of a turn have the same.
 
@@ -193,7 +192,7 @@ def _conform_canister_fields(
     return sorted(conform_fields(cls, fields), key=lambda field: _FIELD_ORDER.get(field.name, 0))
 
 
-@frozen(slots=False, field_transformer=conform_fields)
+@slotted(field_transformer=conform_fields)
 class _CanisterBase:
     """Base class of all canisters.
 
@@ -221,11 +220,13 @@ class _InputCanister(_CanisterBase):
     Not an attrs class: it has no fields of its own, and each attrs class slows the import.
     """
 
+    __slots__ = ()
+
     origin: ClassVar[None] = None
     turn_id: ClassVar[None] = None
 
 
-@frozen(slots=False, field_transformer=conform_fields)
+@slotted(field_transformer=conform_fields)
 class _ModelCanisterBase(_CanisterBase):
     """Base class of canisters that can come from a model.
 
@@ -238,7 +239,7 @@ class _ModelCanisterBase(_CanisterBase):
     turn_id: str | None = attrs.field(default=None, kw_only=True)
 
 
-@frozen(slots=False, field_transformer=_conform_canister_fields)
+@slotted(field_transformer=_conform_canister_fields)
 class UserCanister(_InputCanister):
     """A message of the user.
 
@@ -252,7 +253,7 @@ class UserCanister(_InputCanister):
     role: Literal["user"] = attrs.field(default="user", init=False)
 
 
-@frozen(slots=False, field_transformer=_conform_canister_fields)
+@slotted(field_transformer=_conform_canister_fields)
 class SupervisorCanister(_InputCanister):
     """Instructions to the model (a system prompt).
 
@@ -262,7 +263,7 @@ class SupervisorCanister(_InputCanister):
     role: Literal["supervisor"] = attrs.field(default="supervisor", init=False)
 
 
-@frozen(slots=False, field_transformer=_conform_canister_fields)
+@slotted(field_transformer=_conform_canister_fields)
 class DocumentCanister(_InputCanister):
     """A document for reference, not part of the dialogue; see :class:`UserCanister`.
 
@@ -274,7 +275,7 @@ class DocumentCanister(_InputCanister):
     title: str | None = attrs.field(default=None, kw_only=True)
 
 
-@frozen(slots=False, field_transformer=_conform_canister_fields)
+@slotted(field_transformer=_conform_canister_fields)
 class AssistantCanister(_ModelCanisterBase):
     """An answer of the model, with its reasoning; see :class:`UserCanister`.
 
@@ -291,7 +292,7 @@ class AssistantCanister(_ModelCanisterBase):
         return join_answer(self.content)
 
 
-@frozen(slots=False, field_transformer=_conform_canister_fields)
+@slotted(field_transformer=_conform_canister_fields)
 class InvocationCanister(_ModelCanisterBase):
     """A tool call of the model, or one that the vendor has executed itself.
 
@@ -364,7 +365,7 @@ def _produce_error(canister: InvocationCanister, detail: str) -> ParseError:
     return ParseError(detail=detail, kind="JSON object", text=canister.arguments, faults=(detail,))
 
 
-@frozen(slots=False, field_transformer=_conform_canister_fields)
+@slotted(field_transformer=_conform_canister_fields)
 class ResultCanister(_ModelCanisterBase):
     """The result of a tool call; see :class:`AssistantCanister`.
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.slotted_classes import slotted
 from vibe_llms.messages.field_types import conform_fields, ensure_members
 
 
@@ -28,7 +28,7 @@ class Content(Protocol):
         """The kind of content, as stored: ``text``, ``image`` and so on."""
 
 
-@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@slotted(kw_only=True, field_transformer=conform_fields)
 class Native:
     """Vendor data without a common field, which is sent back to the same vendor.
 
@@ -45,7 +45,7 @@ class Native:
     data: str
 
 
-@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@slotted(kw_only=True, field_transformer=conform_fields)
 class Citation:
     """A citation: a span of a text and its source.
 
@@ -77,7 +77,7 @@ def _ensure_summary(summary: Iterable[str]) -> tuple[str, ...]:
     return ensure_members(summary, (str,), "summary")
 
 
-@frozen(slots=False, field_transformer=conform_fields)
+@slotted(field_transformer=conform_fields)
 class TextualContent:
     """Text, with citations.
 
@@ -138,7 +138,7 @@ def _conform_media_fields(
     return sorted(conform_fields(cls, fields), key=lambda field: field.name != "type")
 
 
-@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@slotted(kw_only=True, field_transformer=conform_fields)
 class _MediaContent:
     """Data that are not text: inline, in a content store, at a URL, or uploaded to the vendor.
 
@@ -190,7 +190,7 @@ class _MediaContent:
         return recognize(self.data or b"", f"{kind}/") or f"{kind}/*"
 
 
-@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@slotted(kw_only=True, field_transformer=_conform_media_fields)
 class ImageContent(_MediaContent):
     """An image, with the attributes of all media: see :class:`FileContent`.
 
@@ -202,7 +202,7 @@ class ImageContent(_MediaContent):
     detail: str | None = None
 
 
-@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@slotted(kw_only=True, field_transformer=_conform_media_fields)
 class AudioContent(_MediaContent):
     """Audio, with the attributes of all media: see :class:`FileContent`.
 
@@ -214,14 +214,14 @@ class AudioContent(_MediaContent):
     transcript: str | None = None
 
 
-@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@slotted(kw_only=True, field_transformer=_conform_media_fields)
 class VideoContent(_MediaContent):
     """A video, with the attributes of all media: see :class:`FileContent`."""
 
     type: Literal["video"] = attrs.field(default="video", init=False)
 
 
-@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@slotted(kw_only=True, field_transformer=_conform_media_fields)
 class FileContent(_MediaContent):
     """A file, such as a PDF.
 
@@ -243,7 +243,7 @@ class FileContent(_MediaContent):
     context: str | None = None
 
 
-@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@slotted(kw_only=True, field_transformer=conform_fields)
 class ReasoningContent:
     """Reasoning of a model.
 
@@ -261,7 +261,7 @@ class ReasoningContent:
     native: Native | None = None
 
 
-@frozen(slots=False, field_transformer=conform_fields)
+@slotted(field_transformer=conform_fields)
 class RefusalContent:
     """A refusal of the model.
 
@@ -275,7 +275,7 @@ class RefusalContent:
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@slotted(kw_only=True, field_transformer=conform_fields)
 class NativeContent:
     """A vendor's block without a common counterpart, kept unchanged.
 

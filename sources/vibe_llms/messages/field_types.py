@@ -21,6 +21,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import is_encodable
+from vibe_llms.foundation.slotted_classes import find_draft
 
 _T = TypeVar("_T")
 
@@ -145,14 +146,22 @@ _NUMBER_CHECKS: Mapping[Any, Callable[[Any], bool]] = {int: _has_64_bits, float:
 
 
 def evolve_unchecked(value: _T, **changes: Any) -> _T:
-    """Copy a value of a class without slots, with some fields changed to valid values.
+    """Copy a value with some fields changed to valid values.
 
     Nothing is validated. ``attrs.evolve`` validates all fields again, which for a long request
     takes seven times as long.
     """
-    changed: _T = object.__new__(value.__class__)
-    object.__setattr__(changed, "__dict__", value.__dict__ | changes)
-    return changed
+    kind: Any = value.__class__
+    if kind.__dictoffset__:
+        changed = object.__new__(kind)
+        object.__setattr__(changed, "__dict__", value.__dict__ | changes)
+    else:
+        changed = find_draft(kind)()
+        for field in attrs.fields(kind):
+            name = field.name
+            setattr(changed, name, changes[name] if name in changes else getattr(value, name))
+        changed.__class__ = kind
+    return cast("_T", changed)
 
 
 def ensure_members(

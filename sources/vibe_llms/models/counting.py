@@ -90,10 +90,9 @@ def count_canisters(
     texts: list[str] = []
     total = TokenCount(tokens=0)
     for canister in canisters:
-        fields = canister.__dict__  # faster than attributes of several classes
         if type(canister) is InvocationCanister:
-            texts += (fields["name"], fields["arguments"])
-        for content in fields["content"]:
+            texts += (canister.name, canister.arguments)
+        for content in canister.content:
             if type(content) is TextualContent or type(content) is RefusalContent:
                 texts.append(content.text)
             else:

@@ -34,6 +34,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
+from vibe_llms.messages.contents import MEDIA_CLASSES
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
@@ -340,6 +341,9 @@ def _is_owner_of_files_known(canisters: Sequence[AnyCanister]) -> bool:
     The origin of the answer names the vendor that stores the file. Until then, the translation of
     the file may change.
     """
+    contents = itertools.chain.from_iterable(map(operator.attrgetter("content"), canisters))
+    if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # as most conversations
+        return True
     for canister in reversed(canisters):
         if canister.origin is not None:
             return True
@@ -367,9 +371,8 @@ def _measure(value: object) -> int:
 def _list_ids(canisters: Sequence[AnyCanister]) -> list[str]:
     if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
         return []
-    # From the dictionary, as two classes have the field: an attribute takes twice as long.
     return [
-        canister.__dict__["invocation_id"]
+        canister.invocation_id
         for canister in canisters
         if type(canister) is InvocationCanister or type(canister) is ResultCanister
     ]

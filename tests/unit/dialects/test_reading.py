@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -9,28 +10,38 @@ from typing import Any
 
 import pytest
 
-from support.vendors.long_talks import PROTOCOLS, normalize, write_body, write_conversation
+from support.vendors.long_talks import (
+    PROTOCOLS,
+    normalize,
+    write_body,
+    write_call,
+    write_conversation,
+)
 from vibe_llms.dialects.prefix_cache import PrefixCache
 from vibe_llms.dialects.serving import PlainTranslation
+from vibe_llms.messages.codec.canister_lines import encode_canisters
 from vibe_llms.messages.contents import TextualContent
 
 TALK_CALLS = {
-    "chat_completions": 13,
-    "generate_content": 42,
-    "messages": 14,
-    "ollama_chat": 15,
-    "responses": 25,
+    "chat_completions": 7,
+    "generate_content": 39,
+    "messages": 7,
+    "ollama_chat": 7,
+    "responses": 23,
 }
 TOOLS_CALLS = {
-    "chat_completions": 27,
-    "generate_content": 64,
+    "chat_completions": 24,
+    "generate_content": 59,
     "messages": 32,
-    "ollama_chat": 50,
-    "responses": 28,
+    "ollama_chat": 48,
+    "responses": 26,
 }
 """Calls of functions, those in C included, for each message: a text, or a call and its result."""
 
 AT_MOST_KNOWN = 0.2
+
+_PASSING = re.compile(r'"(id|turn_id|timestamp)":"[^"]*"')
+"""Fields of a canister that differ each time that it is read."""
 
 
 def count_calls(work: Callable[[], object]) -> int:
@@ -103,3 +114,30 @@ def test_a_conversation_is_plain_if_it_has_only_texts(
     is_plain = contents == {TextualContent} and not has_native
     assert isinstance(normalized, PlainTranslation) == is_plain
     assert is_plain or mark or protocol != "chat_completions"
+
+
+class _OtherDict(dict[str, Any]):
+    """A message that is not read at once, as it is not a plain dictionary."""
+
+
+@pytest.mark.parametrize("protocol", ["chat_completions", "messages", "ollama_chat"])
+def test_texts_that_are_read_at_once_are_read_as_by_the_dialect(protocol: str) -> None:
+    """Texts before and after calls and their results, and texts that are not ASCII."""
+    talk = write_conversation(protocol, 3, with_tools=True)
+    talk += write_conversation(protocol, 3, with_tools=False)
+    talk += [*write_call(protocol, 9), *write_conversation(protocol, 1, with_tools=False)[1:]]
+    talk += [*write_call(protocol, 9), {"role": "assistant", "content": "naïve"}]
+    if protocol == "ollama_chat":  # a call that an answer leaves without a result
+        call = {**write_call(protocol, 10)[0], "content": "I look."}
+        late = {"role": "tool", "tool_name": "look", "content": "late"}
+        talk += [call, {"role": "assistant", "content": "No."}, late]
+    body = write_body(protocol, talk)
+    others = {**body, "messages": [_OtherDict(each) for each in talk]}
+
+    at_once, singly = (
+        _PASSING.sub("", encode_canisters(normalize(protocol)(each).value.canisters).decode())
+        for each in (body, others)
+    )
+
+    assert at_once == singly
+    assert at_once.count('"text":"Answer') == 4

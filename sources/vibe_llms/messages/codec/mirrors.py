@@ -20,6 +20,7 @@ import attrs
 import msgspec
 
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.slotted_classes import find_draft
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
 from vibe_llms.messages.field_types import CONFORMS
 
@@ -192,13 +193,18 @@ def _compile_builder(
         else repr(field.default)
         for field in fields
     }
-    # Classes with slots have no dictionary to fill, and only a constructor runs validators.
-    if "__slots__" in cls.__dict__ or any(field.validator for field in fields):
+    if any(field.validator for field in fields):  # only a constructor runs validators
         arguments = ", ".join(f"{field.alias}={values[field.name]}" for field in fields)
         lines = ["def build(mirror):", f"    return cls({arguments})"]
     else:
-        lines = ["def build(mirror):", "    value = new(cls)", "    members = value.__dict__"]
-        lines += [f"    members[{name!r}] = {text}" for name, text in values.items()]
+        if cls.__dictoffset__:
+            lines = ["def build(mirror):", "    value = new(cls)", "    members = value.__dict__"]
+            lines += [f"    members[{name!r}] = {text}" for name, text in values.items()]
+        else:
+            namespace["draft"] = find_draft(cls)
+            lines = ["def build(mirror):", "    value = draft()"]
+            lines += [f"    value.{name} = {text}" for name, text in values.items()]
+            lines.append("    value.__class__ = cls")
         if hasattr(cls, "__attrs_post_init__"):
             lines.append("    value.__attrs_post_init__()")
         if cls in IDENTIFIED_CLASSES:

@@ -131,13 +131,12 @@ class _MessagesWriter:
                     self._collect(canister, position, text, turn)
                     continue
             elif type(canister) is ResultCanister:
-                fields = canister.__dict__
-                if fields["owner"] is not OURS:
+                if canister.owner is not OURS:
                     self._withhold(position)
                     continue
                 message = None
-                if text is not None and not fields["is_error"]:
-                    identity = fields["invocation_id"]
+                if text is not None and not canister.is_error:
+                    identity = canister.invocation_id
                     message = {"role": "tool", "tool_call_id": identity, "content": text}
                     if quirks.names_results and canister.name:
                         message["name"] = canister.name

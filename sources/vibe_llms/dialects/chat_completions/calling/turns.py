@@ -348,9 +348,8 @@ def write_plain_turn(
             arguments = write_arguments(canister, PROTOCOL)
             if not quirks.takes_broken and not holds_object(arguments):
                 return None
-            fields = canister.__dict__
-            function: JsonObject = {"name": fields["name"], "arguments": arguments}
-            calls.append({"id": fields["invocation_id"], "type": "function", "function": function})
+            function: JsonObject = {"name": canister.name, "arguments": arguments}
+            calls.append({"id": canister.invocation_id, "type": "function", "function": function})
         elif calls or message is not None:
             return None
         else:

@@ -89,19 +89,14 @@ class _MessagesReader(ConversationReader):
         legacy: The number of invocations in the older form without ids.
     """
 
+    text_roles: tuple[str, ...] = attrs.field(default=TEXT_ROLES, init=False)
     names: dict[str, str] = attrs.field(factory=dict)
     legacy: int = 0
     _unanswered: list[str] = attrs.field(factory=list, init=False)
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message."""
-        role = message["role"]
-        if len(message) == 2 and role in TEXT_ROLES:  # most have only a role and a text
-            content = message.get("content")
-            if content.__class__ is str and content:
-                self.add_text(role, content)
-                return
-        match role:
+        match message["role"]:
             case "assistant":
                 self._read_turn(message)
             case "tool":

@@ -144,13 +144,12 @@ class ContentsWriter:
             part, role, self.may_call = written, "model", True
             joins_previous = previous is not None and belongs(previous, canister)
         elif type(canister) is ResultCanister:
-            fields = canister.__dict__
-            identity = fields["invocation_id"]
+            identity = canister.invocation_id
             call = self._calls.get(identity)
-            if text is None or fields["owner"] is not OURS or call is None or "id" not in call:
+            if text is None or canister.owner is not OURS or call is None or "id" not in call:
                 return False
-            name = fields["name"] or call["name"] or "function"
-            response = {"error" if fields["is_error"] else "output": text}
+            name = canister.name or call["name"] or "function"
+            response = {"error" if canister.is_error else "output": text}
             part = {"functionResponse": {"id": identity, "name": name, "response": response}}
             joins_previous = type(previous) is ResultCanister
         else:
@@ -166,8 +165,7 @@ class ContentsWriter:
 
     def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
         """Return the part of a call without native data but its signature; ``None`` for others."""
-        fields = canister.__dict__
-        native, signature = fields["native"], ""
+        native, signature = canister.native, ""
         if native is not None:
             if not self.parts.ledger.admits(native, canister):
                 return None
@@ -182,8 +180,8 @@ class ContentsWriter:
         arguments = read_arguments(canister)
         if arguments is None:
             return None
-        identity = fields["invocation_id"]
-        call = {"id": identity, "name": fields["name"], "args": arguments}
+        identity = canister.invocation_id
+        call = {"id": identity, "name": canister.name, "args": arguments}
         self._calls[identity] = call
         return {"functionCall": call, SIGNATURE: signature} if signature else {"functionCall": call}
 

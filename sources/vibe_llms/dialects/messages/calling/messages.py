@@ -333,13 +333,12 @@ def write_plain_invocation(canister: InvocationCanister) -> Block | None:
 
 def write_plain_result(canister: ResultCanister, text: str | None) -> Block | None:
     """Return the block of a result with one visible text; ``None`` for any other result."""
-    fields = canister.__dict__
-    if not text or text.isspace() or fields["owner"] is not OURS:
+    if not text or text.isspace() or canister.owner is not OURS:
         return None
     content = [{"type": "text", "text": text}]
-    identity = fields["invocation_id"]
+    identity = canister.invocation_id
     block: Block = {"type": "tool_result", "tool_use_id": identity, "content": content}
-    if fields["is_error"]:
+    if canister.is_error:
         block["is_error"] = True
     return block
 

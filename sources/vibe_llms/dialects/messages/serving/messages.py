@@ -42,6 +42,9 @@ _RESULT_FIELDS: Final = frozenset({"type", "tool_use_id", "content", "is_error"}
 _CALL_FIELDS: Final = frozenset({"type", "id", "name", "input"})
 """Fields of a message, a result and a call that are read; others are native data."""
 
+_TEXT_ROLES: Final = ("user", "assistant")
+_ANSWER_ROLES: Final = ("assistant",)
+
 
 def normalize_messages(
     native: Mapping[str, Any], cache: ClientPrefixes | None = None
@@ -72,6 +75,7 @@ def normalize_messages(
 
 @define
 class _MessagesReader(ConversationReader):
+    text_roles: tuple[str, ...] = attrs.field(default=_TEXT_ROLES, init=False)
     _names: dict[str, str] = attrs.field(factory=dict)
 
     def read_system(self, content: Any) -> None:
@@ -82,16 +86,10 @@ class _MessagesReader(ConversationReader):
         """Add the canisters of one message. Raises RequestError."""
         role = message["role"]
         content: Any = message.get("content")
-        previous = self.canisters[-1] if self.canisters else None
-        follows_result = isinstance(previous, ResultCanister) and previous.owner is Owner.OURS
-        is_text = len(message) == 2 and content.__class__ is str
-        if is_text and (role == "assistant" or (role == "user" and not follows_result)):
-            self.add_text(role, content)  # most have only a role and a text
-            return
         extras = collect_extras(message, _MESSAGE_FIELDS)
         match role:
             case "user":
-                if follows_result:
+                if self._follows_result():
                     extras["role"] = "user"  # otherwise the two messages would be sent back as one
                 self._read_user(content, extras)
             case "assistant":
@@ -103,6 +101,12 @@ class _MessagesReader(ConversationReader):
             case role:
                 path = f"messages[{index}]"
                 raise RequestError(path=path, detail=f"Unknown role {role!r}.")
+        self.text_roles = _ANSWER_ROLES if self._follows_result() else _TEXT_ROLES
+
+    def _follows_result(self) -> bool:
+        """Return whether the last canister is a result, after which a user's text is marked."""
+        last = self.canisters[-1] if self.canisters else None
+        return type(last) is ResultCanister and last.owner is Owner.OURS
 
     def _read_user(self, content: Any, extras: dict[str, Any]) -> None:
         native = extras

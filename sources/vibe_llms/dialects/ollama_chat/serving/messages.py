@@ -55,18 +55,12 @@ def normalize_messages(
 class _MessagesReader(ConversationReader):
     """Reads messages in order; results need not name their invocations."""
 
+    text_roles: tuple[str, ...] = attrs.field(default=TEXT_ROLES, init=False)
     _unanswered: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message. Raises RequestError."""
         role = message["role"]
-        if len(message) == 2 and role in TEXT_ROLES:  # most have only a role and a text
-            text = message.get("content")
-            if text.__class__ is str and text:
-                if role == "assistant":
-                    self._unanswered.clear()
-                self.add_text(role, text)
-                return
         extras = collect_extras(message, COMMON_FIELDS)
         contents = _read_contents(message, extras)
         if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
@@ -86,6 +80,8 @@ class _MessagesReader(ConversationReader):
         else:
             path = f"messages[{index}]"
             raise RequestError(path=path, detail=f"A role must be a text, not {role!r}.")
+        # An answer ends the wait for results, which :meth:`_read_turn` does.
+        self.text_roles = ("user", "system") if self._unanswered else TEXT_ROLES
 
     def _read_turn(
         self,

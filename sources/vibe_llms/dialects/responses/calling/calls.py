@@ -65,12 +65,11 @@ class CallsWriter:
         Args:
             native_fields: The id and the status of its item, if known.
         """
-        fields = canister.__dict__
-        identity = fields["invocation_id"]
+        identity = canister.invocation_id
         item = {
             "type": "function_call",
             "call_id": identity,
-            "name": fields["name"],
+            "name": canister.name,
             "arguments": write_arguments(canister, PROTOCOL),
             **native_fields,
         }
@@ -79,10 +78,9 @@ class CallsWriter:
 
     def answers_function(self, canister: ResultCanister) -> bool:
         """Return whether a result answers a function call that was written."""
-        fields = canister.__dict__
-        if fields["owner"] is not OURS:
+        if canister.owner is not OURS:
             return False
-        call = self._written.get(fields["invocation_id"])
+        call = self._written.get(canister.invocation_id)
         return call is not None and call.get("type") == "function_call"
 
     def write_invocation(self, canister: InvocationCanister, path: str) -> dict[str, Any] | None:

@@ -242,10 +242,9 @@ class ItemsWriter:
                 return None
             return self._calls.write_plain(canister, native_fields)
         if type(canister) is ResultCanister:
-            fields = canister.__dict__
-            if text is None or fields["is_error"] or not self._calls.answers_function(canister):
+            if text is None or canister.is_error or not self._calls.answers_function(canister):
                 return None
-            identity = fields["invocation_id"]
+            identity = canister.invocation_id
             return {"type": "function_call_output", "call_id": identity, "output": text}
         return None
 
