@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.method_cache import compile_generated
 
-__all__ = ["find_draft", "slotted"]
+__all__ = ["find_copier", "find_draft", "slotted"]
 
 
 class _LazyAttribute:
@@ -85,3 +86,27 @@ def find_draft(kind: type[Any]) -> Callable[[], Any]:
         "__delattr__": object.__delattr__,
     }
     return type(f"{kind.__name__}Draft", (kind,), methods)
+
+
+_SAME = object()
+
+
+@functools.cache
+def find_copier(kind: type[Any]) -> Callable[..., Any]:
+    """Return a function that copies a value with slots; other values of fields are given by name.
+
+    Nothing is validated. The function is generated, as a loop over the fields takes three times as
+    long.
+    """
+    names = [field.name for field in attrs.fields(kind)]
+    lines = [f"    _copy.{name} = _value.{name} if {name} is _same else {name}\n" for name in names]
+    parameters = ", ".join(f"{name}=_same" for name in names)
+    source = (
+        f"def produce(_value, *, {parameters}):\n    _copy = _make()\n"
+        f"{''.join(lines)}    _copy.__class__ = _kind\n    return _copy\n"
+    )
+    namespace: dict[str, Any] = {"_make": find_draft(kind), "_same": _SAME, "_kind": kind}
+    name = f"<copy {kind.__module__}.{kind.__qualname__}>"
+    exec(compile_generated(source, name, "exec"), namespace)
+    produce: Callable[..., Any] = namespace["produce"]
+    return produce

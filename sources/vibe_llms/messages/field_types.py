@@ -21,7 +21,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import is_encodable
-from vibe_llms.foundation.slotted_classes import find_draft
+from vibe_llms.foundation.slotted_classes import find_copier
 
 _T = TypeVar("_T")
 
@@ -152,16 +152,11 @@ def evolve_unchecked(value: _T, **changes: Any) -> _T:
     takes seven times as long.
     """
     kind: Any = value.__class__
-    if kind.__dictoffset__:
-        changed = object.__new__(kind)
-        object.__setattr__(changed, "__dict__", value.__dict__ | changes)
-    else:
-        changed = find_draft(kind)()
-        for field in attrs.fields(kind):
-            name = field.name
-            setattr(changed, name, changes[name] if name in changes else getattr(value, name))
-        changed.__class__ = kind
-    return cast("_T", changed)
+    if not kind.__dictoffset__:
+        return cast("_T", find_copier(kind)(value, **changes))
+    changed: _T = object.__new__(kind)
+    object.__setattr__(changed, "__dict__", value.__dict__ | changes)
+    return changed
 
 
 def ensure_members(

@@ -13,7 +13,7 @@ import attrs
 import msgspec
 import pytest
 
-from vibe_llms.foundation.slotted_classes import find_draft, slotted
+from vibe_llms.foundation.slotted_classes import find_copier, find_draft, slotted
 
 
 def _order(cls: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
@@ -78,3 +78,14 @@ def test_a_draft_with_all_fields_becomes_a_frozen_value() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         draft.zeta = 6  # type: ignore[misc]
     assert find_draft(Value) is find_draft(Value)
+
+
+def test_a_copy_has_the_same_fields_but_those_that_are_given() -> None:
+    value = Value(("x",), zeta=2, alpha="b")
+
+    again = find_copier(Value)(value, content=None)
+
+    assert type(again) is Value
+    assert (again.kind, again.zeta, again.content, again.alpha) == ("value", 2, None, "b")
+    with pytest.raises(TypeError):
+        find_copier(Value)(value, beta=1)

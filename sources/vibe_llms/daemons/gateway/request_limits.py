@@ -109,7 +109,8 @@ def _count_parts(messages: Iterable[object]) -> int:
     count = 0
     for message in messages:
         if type(message) is dict:
-            if len(message) != 2 or type(message.get("content")) is not str:  # few messages
+            is_text = type(message.get("content")) is str
+            if not (is_text and len(message) == 2 and "role" in message):  # few messages
                 for name in _PARTS.intersection(message):
                     value = message[name]
                     if type(value) is list:
