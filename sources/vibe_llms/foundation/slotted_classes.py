@@ -105,7 +105,8 @@ def find_copier(kind: type[Any]) -> Callable[..., Any]:
         f"def produce(_value, *, {parameters}):\n    _copy = _make()\n"
         f"{''.join(lines)}    _copy.__class__ = _kind\n    return _copy\n"
     )
-    namespace: dict[str, Any] = {"_make": find_draft(kind), "_same": _SAME, "_kind": kind}
+    make = find_draft(kind)  # type: ignore[arg-type]  # classes are hashable
+    namespace: dict[str, Any] = {"_make": make, "_same": _SAME, "_kind": kind}
     name = f"<copy {kind.__module__}.{kind.__qualname__}>"
     exec(compile_generated(source, name, "exec"), namespace)
     produce: Callable[..., Any] = namespace["produce"]

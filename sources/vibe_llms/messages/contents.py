@@ -311,7 +311,7 @@ def _ensure_lifetime(lifetime: str | None) -> str | None:
     return f"{seconds // size}{unit}"
 
 
-@frozen(slots=False, field_transformer=conform_fields)
+@slotted(field_transformer=conform_fields)
 class CacheHint:
     """A mark for prompt caches: the request up to this mark will be sent again.
 

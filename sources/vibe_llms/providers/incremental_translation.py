@@ -38,6 +38,7 @@ from vibe_llms.messages.contents import MEDIA_CLASSES
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import list_content_classes
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.memory_budgets import MemoryBudget
 
@@ -341,8 +342,7 @@ def _is_owner_of_files_known(canisters: Sequence[AnyCanister]) -> bool:
     The origin of the answer names the vendor that stores the file. Until then, the translation of
     the file may change.
     """
-    contents = itertools.chain.from_iterable(map(operator.attrgetter("content"), canisters))
-    if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # as most conversations
+    if list_content_classes(canisters).isdisjoint(MEDIA_CLASSES):  # as most conversations
         return True
     for canister in reversed(canisters):
         if canister.origin is not None:

@@ -108,14 +108,14 @@ def _list_tools(native: Mapping[str, Any]) -> Iterator[object]:
 def _count_parts(messages: Iterable[object]) -> int:
     count = 0
     for message in messages:
-        if type(message) is dict:
-            is_text = type(message.get("content")) is str
-            if not (is_text and len(message) == 2 and "role" in message):  # few messages
-                for name in _PARTS.intersection(message):
-                    value = message[name]
-                    if type(value) is list:
-                        count += len(value)
-        elif type(message) is list:
+        if isinstance(message, dict):
+            is_text = message.get("content").__class__ is str
+            if is_text and len(message) == 2 and "role" in message:
+                continue  # most messages
+            for name, value in message.items():
+                if value.__class__ is list and name in _PARTS:
+                    count += len(value)
+        elif isinstance(message, list):
             count += len(message)
     return count
 
