@@ -7,7 +7,7 @@ other values, checking them again would be most of the cost of a small answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -66,4 +66,5 @@ def make_text(text: Any, native: Native | None = None) -> TextualContent:
     content.citations = ()
     content.native = native
     content.__class__ = TextualContent
-    return cast("TextualContent", content)
+    text_content: TextualContent = content
+    return text_content

@@ -27,6 +27,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.slotted_classes import find_copier
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -44,11 +45,11 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
-from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
+_copy_origin = find_copier(Origin)
 _FOLDED_CHARACTERS = 256
 """Characters to receive before the pieces of a content are joined: a string of five characters
 takes as much memory as one of fifty."""
@@ -224,7 +225,8 @@ class Assembler:
                 if item is None:
                     continue
             if isinstance(item, (InvocationCanister, ResultCanister)):
-                groups.append(evolve_unchecked(item, origin=origin, turn_id=self._turn_id))
+                copy = find_copier(type(item))
+                groups.append(copy(item, origin=origin, turn_id=self._turn_id))
             elif groups and isinstance(groups[-1], list) and _shares_canister(groups[-1], content):
                 groups[-1].append((content, item))
             else:
@@ -242,7 +244,7 @@ class Assembler:
         Raises:
             ConverseError: There is no content, because the vendor stopped before any.
         """
-        origin = self._origin = evolve_unchecked(self.origin, seconds=round(duration_seconds, 6))
+        origin = self._origin = _copy_origin(self.origin, seconds=round(duration_seconds, 6))
         canisters = self.produce_canisters()
         if not canisters and origin.stop_reason is StopReason.INTERRUPTED:
             raise _refuse_unanswered(origin)
@@ -355,7 +357,8 @@ class Assembler:
             raise _refuse(f"content {event.index} ({content.start.kind}) ends without a value")
         if isinstance(item, (InvocationCanister, ResultCanister)):
             # Keep the id and the time from the start of the content.
-            item = evolve_unchecked(item, id=content.identity, timestamp=content.timestamp)
+            copy = find_copier(type(item))
+            item = copy(item, id=content.identity, timestamp=content.timestamp)
         content.item = item
         if item is event.item:
             return event
