@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -76,9 +76,7 @@ else:
     """``attrs.frozen`` for classes with slots that msgspec writes in the order of their fields."""
 
 
-@functools.cache
-def find_draft(kind: type[Any]) -> Callable[[], Any]:
-    """Return the draft of a class with slots: call it, set all fields and then ``__class__``."""
+def _make_draft(kind: Any) -> Callable[[], Any]:
     methods = {
         "__slots__": (),
         "__init__": object.__init__,
@@ -88,16 +86,14 @@ def find_draft(kind: type[Any]) -> Callable[[], Any]:
     return type(f"{kind.__name__}Draft", (kind,), methods)
 
 
+find_draft: Final[Callable[[Any], Callable[[], Any]]] = functools.cache(_make_draft)
+"""Return the draft of a class with slots: call it, set all fields and then ``__class__``."""
+
+
 _SAME = object()
 
 
-@functools.cache
-def find_copier(kind: type[Any]) -> Callable[..., Any]:
-    """Return a function that copies a value with slots; other values of fields are given by name.
-
-    Nothing is validated. The function is generated, as a loop over the fields takes three times as
-    long.
-    """
+def _make_copier(kind: Any) -> Callable[..., Any]:
     names = [field.name for field in attrs.fields(kind)]
     lines = [f"    _copy.{name} = _value.{name} if {name} is _same else {name}\n" for name in names]
     parameters = ", ".join(f"{name}=_same" for name in names)
@@ -105,9 +101,15 @@ def find_copier(kind: type[Any]) -> Callable[..., Any]:
         f"def produce(_value, *, {parameters}):\n    _copy = _make()\n"
         f"{''.join(lines)}    _copy.__class__ = _kind\n    return _copy\n"
     )
-    make = find_draft(kind)  # type: ignore[arg-type]  # classes are hashable
-    namespace: dict[str, Any] = {"_make": make, "_same": _SAME, "_kind": kind}
+    namespace: dict[str, Any] = {"_make": find_draft(kind), "_same": _SAME, "_kind": kind}
     name = f"<copy {kind.__module__}.{kind.__qualname__}>"
     exec(compile_generated(source, name, "exec"), namespace)
     produce: Callable[..., Any] = namespace["produce"]
     return produce
+
+
+find_copier: Final[Callable[[Any], Callable[..., Any]]] = functools.cache(_make_copier)
+"""Return the function that copies a value of a class with slots; changed fields are given by name.
+
+Nothing is validated. The function is generated: a loop over the fields takes three times as long.
+"""

@@ -40,7 +40,7 @@ def trusted(kind: type[_T]) -> Callable[..., _T]:
         target = f"_value.{field.name}" if has_slots else f"_fields[{field.name!r}]"
         lines.append(f"    {target} = {field.name}\n")
     if has_slots:
-        namespace["_draft"] = find_draft(kind)  # type: ignore[arg-type]  # classes are hashable
+        namespace["_draft"] = find_draft(kind)
         first, last = "    _value = _draft()\n", "    _value.__class__ = _kind\n"
     else:
         first, last = "    _value = _make(_kind)\n    _fields = _value.__dict__\n", ""
