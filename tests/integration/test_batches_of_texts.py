@@ -43,7 +43,10 @@ TEXTS = [f"Sea {number}." for number in range(7)]
 async def open_application(vendor: Simulator, simulate: str = "") -> AsyncIterator[Application]:
     """Loads an application whose vendor is the simulator; waits take no time."""
     url = vendor.access_url(simulate) if simulate else vendor.url
-    providers = {"openai_conversations": {"base_url": f"{url}/v1", "api_key": "sk"}}
+    providers = {
+        "google": {"base_url": url, "api_key": "sk"},
+        "openai_conversations": {"base_url": f"{url}/v1", "api_key": "sk"},
+    }
     application = Application(load_configuration(command_line={"providers": providers}))
     application.plugins = PluginManager(
         configuration=application.configuration, clock=HurriedClock()
@@ -160,6 +163,21 @@ async def test_the_vendors_batches(vendor: Simulator, tmp_path: Path) -> None:
     assert isinstance(whole, Price)
     assert isinstance(half, Price)
     assert half.amount == whole.amount / 2
+
+
+async def test_googles_batches_of_vectors(vendor: Simulator, tmp_path: Path) -> None:
+    async with open_application(vendor, "batch_polls=3") as application:
+        embedder = Embedder(
+            "google:gemini-embedding-001", application=application, dimensions=5, purpose="query"
+        )
+        channel = VendorBatchChannel(embedder, journal=tmp_path / "vectors.jsonl")
+        report = await channel.collect(TEXTS)
+    ensure_vectors(report.values, width=5)
+    assert report.usage.input_tokens == 14
+    (submission,) = [each for each in vendor.requests if each.method == "POST"]
+    assert submission.path.endswith("/models/gemini-embedding-001:asyncBatchEmbedContent")
+    first = submission.body["batch"]["inputConfig"]["requests"]["requests"][0]
+    assert first["request"]["taskType"] == "RETRIEVAL_QUERY"
 
 
 async def test_verdicts_of_the_vendors_batches(vendor: Simulator, tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from support.batches.vendor_batching import MODELS, advance_all, produce_application
+from support.batches.vendor_batching import (
+    MODELS,
+    advance_all,
+    is_submission,
+    produce_application,
+)
 from vibe_llms.agents.deferred_batches import GATHER_SECONDS, DeferredBatches
 from vibe_llms.agents.deferred_requests import DeferredRequests
 from vibe_llms.agents.durable.runner import DurableRunner
@@ -102,8 +107,7 @@ async def open_runs(
 
 
 def count_batches(simulator: SynchronousSimulator) -> int:
-    made = [each for each in simulator.requests if each.method == "POST"]
-    return sum(each.path.endswith("/batches") for each in made)
+    return sum(map(is_submission, simulator.requests))
 
 
 def list_events(runs: LocalRuns, run_id: str) -> list[str]:

@@ -13,6 +13,7 @@ import anthropic
 import openai
 import pytest
 
+from support.batches.vendor_batching import is_submission
 from support.gateways.gateway_files import RoutedGateway
 from support.gateways.key_holders import create_key, sum_spending
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
@@ -27,6 +28,8 @@ TABLES = """
 targets = ["first:gpt-5.5"]
 [models.claude]
 targets = ["claude:claude-sonnet-4-5"]
+[models.gemini]
+targets = ["gemini:gemini-3.8-flash"]
 [models.vectors]
 targets = ["first:text-embedding-3-small"]
 [models.llama]
@@ -175,6 +178,20 @@ async def test_anthropic_clients_at_openai(routed: RoutedGateway) -> None:
     for each in results:
         assert each.result.message.model == "gpt"  # type: ignore[union-attr]
         assert "top_k" in str(each.model_extra["vibe_losses"])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES])
+async def test_openai_clients_at_google(routed: RoutedGateway, path: str) -> None:
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        lines = [compose_line(number, "gemini", path) for number in range(3)]
+        batch = await finish(client, (await create(client, lines, path)).id)
+        results = await read_lines(client, batch.output_file_id)
+
+    assert batch.request_counts.completed == 3
+    assert sum(map(is_submission, routed.second.requests)) == 1
+    assert not any(path.endswith(":generateContent") for _, path in survey(routed.second))
+    for name, line in results.items():
+        assert f"Sea {name[7:]}?" in json.dumps(line["response"]["body"])
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])

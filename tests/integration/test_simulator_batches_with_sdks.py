@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from anthropic import Anthropic, APIConnectionError, BadRequestError, NotFoundError
+from google import genai
+from google.genai import types
 from openai import APIStatusError, OpenAI
 
 from vibe_llms.testing.simulator import BATCH_FAULTS, SynchronousSimulator
@@ -220,3 +222,68 @@ def test_every_fault_of_batches_is_tried() -> None:
     asked = " ".join(line for line in lines if "open_" in line)
     assert all(name in asked for name in BATCH_FAULTS)
     assert all(line.endswith(".") for line in BATCH_FAULTS.values())
+
+
+def open_google(simulator: SynchronousSimulator, simulate: str = "batch_polls=1") -> genai.Client:
+    options = types.HttpOptions(base_url=simulator.access_url(simulate))
+    return genai.Client(api_key="sk-simulated", http_options=options)
+
+
+def test_googles_batches_have_their_answers_in_them(simulator: SynchronousSimulator) -> None:
+    """In the order of the requests, each with its metadata."""
+    client = open_google(simulator, "batch_errors,batch_polls=2")
+    requests: Any = [
+        {"contents": [{"role": "user", "parts": [{"text": text}]}], "metadata": {"key": text}}
+        for text in ("One.", "Two.")
+    ]
+    made = client.batches.create(
+        model="gemini-3.8-flash", src=requests, config={"display_name": "numbers"}
+    )
+    assert made.name is not None
+    assert (made.display_name, made.done) == ("numbers", False)
+    waiting = client.batches.get(name=made.name)
+    ended = client.batches.get(name=made.name)
+
+    assert (waiting.done, ended.done) == (False, True)
+    assert ended.state == types.JobState.JOB_STATE_SUCCEEDED
+    assert ended.dest is not None
+    assert ended.dest.inlined_responses is not None
+    first, second = ended.dest.inlined_responses
+    assert (first.metadata, second.metadata) == ({"key": "One."}, {"key": "Two."})
+    assert first.error is not None
+    assert second.response is not None
+    assert second.response.text == "Two."
+    assert [each.name for each in client.batches.list()] == [made.name]
+
+
+def test_googles_batches_of_vectors(simulator: SynchronousSimulator) -> None:
+    client = open_google(simulator)
+    source: Any = {"inlined_requests": {"contents": ["One.", "Two."]}}
+    with pytest.warns(Warning, match="experimental"):
+        made = client.batches.create_embeddings(model="gemini-embedding-001", src=source)
+    assert made.name is not None
+    ended = client.batches.get(name=made.name)
+    assert ended.dest is not None
+    results = ended.dest.inlined_embed_content_responses
+    assert results is not None
+    widths = [len(each.response.embedding.values) for each in results]  # type: ignore[union-attr, arg-type]
+    assert widths == [8, 8]
+
+
+def test_googles_batches_expire_and_are_cancelled_as_a_whole(
+    simulator: SynchronousSimulator,
+) -> None:
+    requests: Any = [{"contents": [{"role": "user", "parts": [{"text": "One."}]}]}]
+    ended = []
+    for simulate in ("batch_expires", "batch_polls=9"):
+        client = open_google(simulator, simulate)
+        made = client.batches.create(model="gemini-3.8-flash", src=requests)
+        if simulate == "batch_polls=9":
+            client.batches.cancel(name=str(made.name))
+        ended.append(client.batches.get(name=str(made.name)))
+    expired, cancelled = ended
+
+    assert expired.state == types.JobState.JOB_STATE_EXPIRED
+    assert cancelled.state == types.JobState.JOB_STATE_CANCELLED
+    assert expired.dest is None
+    assert cancelled.dest is None

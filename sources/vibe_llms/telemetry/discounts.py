@@ -36,8 +36,15 @@ _OPENAI: Final = Discount(
     read=date(2026, 11, 26),
 )
 
+_GOOGLE: Final = Discount(
+    share=Decimal("0.5"),
+    source="https://ai.google.dev/gemini-api/docs/batch-api",
+    read=date(2026, 11, 29),
+)
+
 BATCH_DISCOUNTS: Final[Mapping[str, Discount]] = {
     "anthropic": _ANTHROPIC,
+    "google": _GOOGLE,
     "openai_conversations": _OPENAI,
     "openai_responses": _OPENAI,
 }

@@ -20,6 +20,7 @@ from vibe_llms.testing.clocks import HurriedClock
 
 MODELS = {
     "anthropic": "claude-sonnet-4-5",
+    "google": "gemini-3.8-flash",
     "openai_conversations": "gpt-6",
     "openai_responses": "gpt-6",
 }
@@ -28,7 +29,7 @@ MODELS = {
 
 def compose_settings(provider: str, url: str, **limits: int) -> dict[str, Any]:
     """Return a configuration in which a provider has an address."""
-    base_url = url if provider == "anthropic" else f"{url}/v1"
+    base_url = f"{url}/v1" if provider.startswith("openai") else url
     settings = {"base_url": base_url, "api_key": "sk-simulated"}
     return {
         "model": f"{provider}:{MODELS[provider]}",
@@ -86,6 +87,12 @@ def ask(url: str, path: str, body: object = None) -> Any:
     )
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)
+
+
+def is_submission(request: Any) -> bool:
+    """Return whether a request to a simulator creates a batch."""
+    ends = ("/batches", ":batchGenerateContent", ":asyncBatchEmbedContent")
+    return bool(request.method == "POST" and request.path.endswith(ends))
 
 
 def advance_all(url: str) -> None:

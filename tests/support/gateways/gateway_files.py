@@ -39,6 +39,10 @@ api_key = "sk-fourth"
 module = "vibe_llms.providers.anthropic"
 base_url = "{second}"
 api_key = "sk-third"
+[providers.gemini]
+module = "vibe_llms.providers.google"
+base_url = "{second}"
+api_key = "sk-sixth"
 [providers.ollama]
 base_url = "{first}"
 """

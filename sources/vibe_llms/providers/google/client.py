@@ -21,6 +21,7 @@ from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallFormat
+    from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
     from vibe_llms.providers.uploads import VendorFiles
 
@@ -86,6 +87,14 @@ class GoogleVendor(Vendor):
         from vibe_llms.providers.google.files import GoogleFiles
 
         return GoogleFiles(client, self.compose_root())
+
+    def produce_batches(self, client: VendorClient, path: str) -> VendorBatches | None:
+        """Return the batches of answers, or of vectors."""
+        from vibe_llms.providers.google.batches import METHODS, InlineBatches
+
+        if path.rpartition(":")[2] not in METHODS:
+            return None
+        return InlineBatches(client, path, self.compose_root())
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the format of ``batchEmbedContents``, or of ``generateContent`` for media."""

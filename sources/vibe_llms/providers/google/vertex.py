@@ -26,6 +26,7 @@ from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallFormat
+    from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.surveys import SurveyedModel
 
 GLOBAL: Final = "global"
@@ -88,6 +89,10 @@ class VertexVendor(GoogleVendor):
             refuse_requirements(self.context.name, self.survey_requirements())
         project = project or PROJECT_MARK
         return f"projects/{project}/locations/{location}/{name}"
+
+    def produce_batches(self, client: VendorClient, path: str) -> VendorBatches | None:
+        """Return no batches: those of the cloud read and write its buckets."""
+        return None
 
     def find_embedding_format(self, model: ModelDescriptor) -> CallFormat[Any, Any]:
         """Return the call format of ``embedContent``, or of ``predict`` for earlier models."""

@@ -26,6 +26,8 @@ from vibe_llms.testing.simulator.delivery import (
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.files import answer_files, resolve_files
 from vibe_llms.testing.simulator.forms import read_fields
+from vibe_llms.testing.simulator.gemini_batches import answer_gemini
+from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.openai_batches import answer_batches
@@ -217,9 +219,11 @@ async def _answer_batches(
         content, headers = answer_files(purpose, request, protocol)
     elif protocol is MESSAGES:
         content = answer_messages(purpose, protocol, request, answer_item)
+    elif protocol is GEMINI:
+        content = answer_gemini(purpose, protocol, request, answer_item)
     else:
         content = answer_batches(purpose, request, answer_item)
-    if purpose == "batches" and "batch_unanswered" in request.conditions:
+    if purpose in ("batches", "batch_embeddings") and "batch_unanswered" in request.conditions:
         cut_connection(http_request)
         await asyncio.sleep(3600)  # closing the socket cancels this
     body = content if isinstance(content, bytes) else encode_json(content, request.conditions)

@@ -112,12 +112,13 @@ def list_batches(request: SimulatedRequest, kind: str) -> tuple[list[Batch], boo
         for each in reversed(list(request.stored.values()))
         if isinstance(each, Batch) and each.fields["kind"] == kind
     ]
-    after = request.query.get("after_id") or request.query.get("after")
+    cursors = ("after_id", "after", "pageToken")
+    after = next(filter(None, map(request.query.get, cursors)), None)
     if after is not None:
         ids = [each.id for each in batches]
         require(after in ids, "There is no such cursor.")
         batches = batches[ids.index(after) + 1 :]
-    limit = int(request.query.get("limit", "20"))
+    limit = int(request.query.get("limit") or request.query.get("pageSize") or "20")
     return batches[:limit], len(batches) > limit
 
 

@@ -46,6 +46,11 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (MESSAGES, "POST", r"/messages/batches/(?P<batch>[^/]+)/cancel", "batch_cancel"),
     (MESSAGES, "GET", r"/messages/batches/(?P<batch>[^/]+)/results", "batch_results"),
     (GEMINI, "POST", r"/upload/v1(?:beta|alpha)?/files", "files"),
+    (GEMINI, "POST", rf"{_MODEL}:batchGenerateContent", "batches"),
+    (GEMINI, "POST", rf"{_MODEL}:asyncBatchEmbedContent", "batch_embeddings"),
+    (GEMINI, "GET", r"/v1(?:beta|alpha)?/batches", "batch_list"),
+    (GEMINI, "POST", r"/v1(?:beta|alpha)?/(?P<batch>batches/[^/:]+):cancel", "batch_cancel"),
+    (GEMINI, "GET", r"/v1(?:beta|alpha)?/(?P<batch>batches/[^/]+)", "batch"),
     (CHAT, "POST", r"/files", "files"),
     (CHAT, "GET", r"/files", "file_list"),
     (CHAT, "GET", r"/files/(?P<file>[^/]+)", "file"),
@@ -98,6 +103,8 @@ def find_route(method: str, path: str, headers: Mapping[str, str]) -> SimulatedR
     """Find the route of a path; the headers tell which vendor's ``/models`` to use."""
     for protocol, allowed, pattern, purpose in _ROUTES:
         if method == allowed and (match := re.search(pattern + r"\Z", path)):
+            if protocol is GEMINI and "/batches" in path and "x-goog-api-key" not in headers:
+                continue  # OpenAI has the same paths
             if purpose.startswith("file"):
                 protocol = _find_owner(protocol, headers)
             return SimulatedRoute(protocol, purpose, match.groupdict())
