@@ -99,6 +99,16 @@ async def test_a_batch_answers_each_request_of_a_file(routed: RoutedGateway) -> 
         assert answer == f"Sea {line['custom_id'].removeprefix('question-')}?"
 
 
+@pytest.mark.slow
+async def test_a_batch_completes_prompts(routed: RoutedGateway) -> None:
+    path = "/v1/completions"
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        batch = await run_batch(client, compose_lines(2, path, prompt="Name a sea."), path)
+        lines = await read_lines(client, batch.output_file_id)
+
+    assert {line["response"]["body"]["object"] for line in lines} == {"text_completion"}
+
+
 async def test_failures_are_in_the_file_of_errors(routed: RoutedGateway) -> None:
     data = compose_lines(1) + compose_lines(1, model="unknown").replace(b"question", b"wrong")
     async with routed.run(TABLES), reach_openai(routed) as client:

@@ -1,4 +1,4 @@
-"""The libraries of npm request images, speech and transcripts from the gateway."""
+"""The libraries of npm request images, speech, transcripts, vectors and completions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway
 from support.quality.node_programs import FOLDER_VARIABLE, NODE
-from vibe_llms.testing.simulator import Simulator
+from vibe_llms.testing.simulator import Say, Simulator
 from vibe_llms.testing.simulator.behaviour import produce_png
+from vibe_llms.testing.simulator.calls import draw
 from vibe_llms.testing.simulator.speech import hide
 
 pytestmark = pytest.mark.node
@@ -25,6 +26,10 @@ TEXT = "The bridge is closed."
 SPEECH = base64.b64encode(hide(TEXT, "mp3")).decode()
 PICTURE = base64.b64encode(produce_png(8, 8)).decode()
 ALIASES = """
+"text-embedding-3-small" = "openai_responses:text-embedding-3-small"
+"gemini-embedding-001" = "google:gemini-embedding-001"
+"gpt-3.5-turbo-instruct" = "openai_responses:gpt-3.5-turbo-instruct"
+"claude" = "anthropic:claude-sonnet-5-5"
 "gpt-image-1" = "openai_responses:gpt-image-1"
 "squares" = "scripted:squares"
 "gpt-4o-mini-tts" = "openai_responses:gpt-4o-mini-tts"
@@ -104,12 +109,43 @@ async def test_a_transcript_arrives_in_pieces(call: Call, model: str) -> None:
 
 
 @each_client
-@pytest.mark.parametrize("name", ["draw", "speak"])
+@pytest.mark.parametrize("model", ["text-embedding-3-small", "gemini-embedding-001"])
+async def test_texts_are_embedded(call: Call, client: str, model: str) -> None:
+    result = await call(client, "embed", model, text=TEXT)
+    assert [
+        row == pytest.approx(draw(text), abs=1e-6)
+        for row, text in zip(result["rows"], [TEXT, "another"], strict=True)
+    ] == [True, True]
+
+
+@each_client
+@pytest.mark.parametrize("name", ["complete", "followCompletion"])
+@pytest.mark.parametrize("model", ["gpt-3.5-turbo-instruct", "claude"])
+async def test_a_prompt_is_completed(
+    call: Call, simulator: Simulator, client: str, name: str, model: str
+) -> None:
+    simulator.enqueue(Say("The North Sea."))
+    result = await call(client, name, model, text="Name a sea")
+    assert result.get("text"), result
+    if model == "claude":
+        assert result == {"text": "The North Sea."}
+    else:
+        assert result["text"].split()[0] == result["text"].split()[1]
+
+
+@each_client
+@pytest.mark.parametrize("name", ["complete", "draw", "embed", "speak"])
 async def test_an_error_has_its_class(
     call: Call, simulator: Simulator, client: str, name: str
 ) -> None:
     simulator.switch("rate_limit")
-    model = {"draw": "gpt-image-1", "speak": "gpt-4o-mini-tts"}[name]
+    models = {
+        "complete": "gpt-3.5-turbo-instruct",
+        "draw": "gpt-image-1",
+        "embed": "text-embedding-3-small",
+        "speak": "gpt-4o-mini-tts",
+    }
+    model = models[name]
     error = (await call(client, name, model, text=TEXT))["error"]
     expected = "APICallError" if client == "ai" else "RateLimitError"
     assert (error["name"].lstrip("_"), error["status"]) == (expected, 429)

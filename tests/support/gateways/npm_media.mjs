@@ -1,8 +1,8 @@
-// Requests images, speech and transcripts with the official libraries of npm.
+// Requests images, speech, transcripts, vectors and completions with the official libraries of npm.
 //
 // node npm_media.mjs FOLDER JOB, where FOLDER has node_modules with the libraries and JOB is JSON:
-// {client, call, address, model, text, file}. Prints one line of JSON: {text} of a transcript,
-// {files} in base64, or {error: {name, status, message}}.
+// {client, call, address, model, text, file}. Prints one line of JSON: {text} of a transcript or a
+// completion, {files} in base64, {rows} of vectors, or {error: {name, status, message}}.
 import { pathToFileURL } from 'node:url';
 import { join, resolve } from 'node:path';
 
@@ -32,6 +32,23 @@ const CLIENTS = {
         const file = await toFile(data, 'talk.mp3', { type: 'audio/mpeg' });
         return { text: (await api.audio.transcriptions.create({ model: job.model, file })).text };
       },
+      embed: async () => {
+        const body = { model: job.model, input: [job.text, 'another'] };
+        const { data: rows } = await api.embeddings.create(body);
+        return { rows: rows.map((row) => row.embedding) };
+      },
+      complete: async () => {
+        const body = { model: job.model, prompt: job.text, max_tokens: 30 };
+        return { text: (await api.completions.create(body)).choices[0].text };
+      },
+      followCompletion: async () => {
+        const body = { model: job.model, prompt: job.text, max_tokens: 30, stream: true };
+        const pieces = [];
+        for await (const chunk of await api.completions.create(body)) {
+          pieces.push(chunk.choices[0]?.text ?? '');
+        }
+        return { text: pieces.join('') };
+      },
       follow: async () => {
         const file = await toFile(data, 'talk.mp3', { type: 'audio/mpeg' });
         const body = { model: job.model, file, stream: true };
@@ -59,6 +76,21 @@ const CLIENTS = {
     return {
       draw: () => draw(job.text, 2),
       edit: () => draw({ text: job.text, images: [data] }, 1),
+      embed: async () => {
+        const model = (provider.embedding ?? provider.textEmbeddingModel)(job.model);
+        const { embeddings } = await ai.embedMany({ model, values: [job.text, 'another'], ...rest });
+        return { rows: embeddings };
+      },
+      complete: async () => {
+        const model = provider.completion(job.model);
+        const body = { model, prompt: job.text, maxOutputTokens: 30, ...rest };
+        return { text: (await ai.generateText(body)).text };
+      },
+      followCompletion: async () => {
+        const model = provider.completion(job.model);
+        const body = { model, prompt: job.text, maxOutputTokens: 30, ...rest };
+        return { text: await ai.streamText(body).text };
+      },
       speak: async () => {
         const model = provider.speech(job.model);
         const body = { model, text: job.text, voice: 'alloy', outputFormat: 'wav' };

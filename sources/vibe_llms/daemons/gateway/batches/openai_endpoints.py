@@ -23,6 +23,7 @@ WINDOW: Final = "24h"
 PREFIX: Final = "batch_"
 PATHS: Final = (
     "/v1/chat/completions",
+    "/v1/completions",
     "/v1/embeddings",
     "/v1/images/generations",
     "/v1/moderations",
