@@ -175,6 +175,37 @@ async def test_a_call_that_a_vendor_would_misread_is_translated(
     assert records[0].losses
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_suffix_is_sent_to_mistrals_call_for_it(
+    stream: bool, client: openai.AsyncOpenAI, simulator: Simulator, records: list[CallRecord]
+) -> None:
+    answer = await client.completions.create(
+        model="mistral:codestral-latest",
+        prompt=["def add(a, b):", "def take(a, b):"],
+        suffix="return a + b",
+        echo=True,
+        max_tokens=30,
+        seed=3,
+        stop="\n",
+        stream=stream,
+        extra_headers={"x-vibe-strict": "true"},
+    )
+    if stream:
+        texts, _, _ = await collect(answer)
+    else:
+        texts = {choice.index: choice.text for choice in answer.choices}
+
+    assert texts == {0: "def add(a, b): return return", 1: "def take(a, b): return return"}
+    [record] = records
+    assert (record.way, record.losses) == ("translate", ())
+    assert record.usage is not None
+    assert record.usage.total_output_tokens == 4
+    assert [each.path for each in simulator.requests] == ["/v1/fim/completions"] * 2
+    body = simulator.requests[0].body
+    assert (body["random_seed"], body["suffix"]) == (3, "return a + b")
+    assert "messages" not in body
+
+
 @pytest.mark.slow
 async def test_azures_client_completes(address: str, simulator: Simulator) -> None:
     async with openai.AsyncAzureOpenAI(

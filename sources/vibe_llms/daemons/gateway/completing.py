@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import msgspec
@@ -13,14 +13,13 @@ import msgspec
 from vibe_llms.daemons.asgi import drop_frames
 from vibe_llms.daemons.bodies import decode_body, perform_sized, refuse_count
 from vibe_llms.daemons.gateway.calls import GatewayCall
-from vibe_llms.daemons.gateway.estimating import raise_output
+from vibe_llms.daemons.gateway.choice_streams import CONCURRENCY, ChoiceStreams
 from vibe_llms.daemons.gateway.keep_alive import KeepAliveStream
 from vibe_llms.daemons.gateway.loss_headers import LOSSES_HEADER, write_ranked
 from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.request_limits import ensure_bounds
 from vibe_llms.daemons.gateway.translating import (
     compose_headers,
-    count_output,
     is_strict,
     translate,
 )
@@ -33,26 +32,17 @@ from vibe_llms.dialects.chat_completions.serving.completions import (
 )
 from vibe_llms.events.stream import (
     LossEvent,
-    ResponseFailedEvent,
-    ResponseFinishedEvent,
-    StreamEvent,
-    UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, refuse_losses
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import add_usages
-from vibe_llms.providers.interfaces import AsyncStream, ConverserModel
+from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.remote_models import RemoteModel
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.upstreams import Upstream
-    from vibe_llms.events.reactors import ConversationReactors
-
-_CONCURRENCY: Final = 8
-"""Maximum number of concurrent requests for the choices of one call."""
+    from vibe_llms.providers.filling import FillingModel
 
 _DEFAULTS: Final[Mapping[str, Any]] = {"best_of": 1, "echo": False, "logit_bias": {}, "n": 1}
 """Values of fields that change nothing."""
@@ -70,12 +60,13 @@ async def complete(call: GatewayCall) -> None:
         call.request = call.request.move(path)
         await pass_through(call)
         return
-    completion = _normalize(call, native)
+    filler = _find_filler(model, native)
+    completion = _normalize(call, native, fills=filler is not None)
     call.record.way = "translate"
     if call.request.streaming:
-        await _stream(call, native, completion)
+        await _stream(call, filler or model, native, completion)
     else:
-        await _answer(call, completion)
+        await _answer(call, filler or model, completion)
 
 
 async def fill(call: GatewayCall) -> None:
@@ -86,6 +77,16 @@ async def fill(call: GatewayCall) -> None:
         await pass_through(call)
     else:
         await translate(call)
+
+
+def _find_filler(model: object, native: Mapping[str, Any]) -> FillingModel | None:
+    """Return a model that takes the suffix; ``None`` if there is none, or no such model."""
+    suffix, quirks = native.get("suffix"), _find_quirks(model)
+    if not isinstance(suffix, str) or not suffix or quirks is None or not quirks.fim_path:
+        return None
+    from vibe_llms.providers.filling import FillingModel
+
+    return FillingModel(cast(RemoteModel, model), quirks.fim_path, suffix)
 
 
 def _find_quirks(model: object) -> CompletionQuirks | None:
@@ -116,13 +117,13 @@ def _decode(call: GatewayCall) -> dict[str, Any]:
     return native
 
 
-def _normalize(call: GatewayCall, native: Mapping[str, Any]) -> CompletionCall:
+def _normalize(call: GatewayCall, native: Mapping[str, Any], *, fills: bool) -> CompletionCall:
     """Return the call; record its losses, or refuse them in strict mode. Raises ConverseError."""
     prompts, limit = native.get("prompt"), call.gateway.request_limits.choices
     choices = (len(prompts) if isinstance(prompts, list) else 1) * _read_number(native.get("n"))
     if choices > limit:
         raise refuse_count("choices", limit, f"{choices:,} choices")
-    translation = normalize_completion(native)
+    translation = normalize_completion(native, fills=fills)
     strict = is_strict(call)
     if strict:
         refuse_losses(translation.losses)
@@ -142,9 +143,9 @@ def _read_number(value: Any) -> int:
     return value if isinstance(value, int) else 1
 
 
-async def _answer(call: GatewayCall, completion: CompletionCall) -> None:
+async def _answer(call: GatewayCall, converser: ConverserModel, completion: CompletionCall) -> None:
     choices = completion.list_choices()
-    responses = await _ask_all(call, [request for _, request in choices])
+    responses = await _ask_all(call, converser, [request for _, request in choices])
     record = call.record
     record.usage = add_usages(response.metadata.usage for response in responses)
     befores = [before for before, _ in choices]
@@ -157,9 +158,11 @@ async def _answer(call: GatewayCall, completion: CompletionCall) -> None:
     await call.http.answer(200, data, compose_headers(call.http, record.losses))
 
 
-async def _ask_all(call: GatewayCall, requests: Sequence[Request]) -> list[Response]:
+async def _ask_all(
+    call: GatewayCall, model: ConverserModel, requests: Sequence[Request]
+) -> list[Response]:
     """Return the responses in order; the first error cancels the others. Raises ConverseError."""
-    model, gate = call.upstream.model, asyncio.Semaphore(_CONCURRENCY)
+    gate = asyncio.Semaphore(CONCURRENCY)
 
     async def ask(request: Request) -> Response:
         async with gate:
@@ -175,93 +178,19 @@ async def _ask_all(call: GatewayCall, requests: Sequence[Request]) -> list[Respo
     return [task.result() for task in tasks]
 
 
-class _ChoiceStreams:
-    """The streams of all choices, whose events are read from one queue.
-
-    Args:
-        model: Answers the requests.
-        requests: One for each choice.
-        reactors: Receive the events of the answers.
-    """
-
-    def __init__(
-        self,
-        model: ConverserModel,
-        requests: Sequence[Request],
-        reactors: ConversationReactors | None,
-    ) -> None:
-        self._model = model
-        self._requests = requests
-        self._reactors = reactors
-        self._gate = asyncio.Semaphore(_CONCURRENCY)
-        # Bounded, so that a client that reads slowly slows the vendor down.
-        self._queue: asyncio.Queue[tuple[int, StreamEvent | Exception | None]] = asyncio.Queue(32)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._ended = 0
-        self._running: dict[int, AsyncStream] = {}
-        self._usages: dict[int, Usage] = {}
-
-    async def receive(self) -> tuple[int, StreamEvent] | None:
-        """Return the next event and its choice; ``None`` at the end. Raises ConverseError."""
-        if not self._tasks:
-            produce = asyncio.get_running_loop().create_task
-            self._tasks = [produce(self._follow(*each)) for each in enumerate(self._requests)]
-        while self._ended < len(self._requests):
-            choice, event = await self._queue.get()
-            if isinstance(event, Exception):
-                raise event
-            if event is not None:
-                return choice, event
-            self._ended += 1
-        return None
-
-    async def _follow(self, choice: int, request: Request) -> None:
-        stream = self._model.stream(request, self._reactors)
-        try:
-            async with self._gate, stream:
-                self._running[choice] = stream
-                async for event in stream:
-                    self._note(choice, event)
-                    if not isinstance(event, ResponseFailedEvent):  # its error is raised next
-                        await self._queue.put((choice, event))
-        except Exception as error:
-            await self._queue.put((choice, error))
-        else:
-            await self._queue.put((choice, None))
-
-    def _note(self, choice: int, event: StreamEvent) -> None:
-        usage = event.usage if isinstance(event, UsageEvent) else None
-        if isinstance(event, ResponseFinishedEvent) and event.response is not None:
-            usage = event.response.metadata.usage
-            del self._running[choice]
-        if usage is not None:
-            self._usages[choice] = usage
-
-    def measure(self, upstream: Upstream) -> Usage | None:
-        """Return the usage of all choices; the output of unfinished ones is estimated."""
-        usages = dict(self._usages)
-        for choice, stream in self._running.items():
-            if choice in usages:
-                tokens = count_output(stream.canisters, upstream)
-                usages[choice] = raise_output(usages[choice], tokens)
-        return add_usages(usages.values())
-
-    async def close(self) -> None:
-        """Stop all streams."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-async def _stream(call: GatewayCall, native: Mapping[str, Any], completion: CompletionCall) -> None:
+async def _stream(
+    call: GatewayCall,
+    converser: ConverserModel,
+    native: Mapping[str, Any],
+    completion: CompletionCall,
+) -> None:
     """Send the chunks of all choices as they arrive. Raises ConverseError before the first one."""
     http, record = call.http, call.record
     model = call.request.model or call.upstream.address
     writer = CompletionWriter(native, model=model)
     choices = completion.list_choices()
-    streams = _ChoiceStreams(
-        call.upstream.model, [request for _, request in choices], call.gateway.reactors
-    )
+    requests = [request for _, request in choices]
+    streams = ChoiceStreams(converser, requests, call.gateway.reactors)
     sending = KeepAliveStream(http, writer.keep_alive)
     begun: set[int] = set()
     losses: list[Loss] = []

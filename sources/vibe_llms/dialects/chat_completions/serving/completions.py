@@ -113,8 +113,17 @@ class CompletionCall:
 
 
 @refuse_invalid("The request", "OpenAI's /v1/completions")
-def normalize_completion(native: Mapping[str, Any]) -> Translation[CompletionCall]:
-    """Return a client's call. Raises RequestError."""
+def normalize_completion(
+    native: Mapping[str, Any], *, fills: bool = False
+) -> Translation[CompletionCall]:
+    """Return a client's call.
+
+    Args:
+        fills: Whether the model continues the prompt up to the suffix; by default it converses.
+
+    Raises:
+        RequestError: It is invalid.
+    """
     ledger = Ledger(protocol=PROTOCOL)
     count = _read_count(native, "n")
     if _read_count(native, "best_of") > count:
@@ -122,7 +131,7 @@ def normalize_completion(native: Mapping[str, Any]) -> Translation[CompletionCal
     if native.get("logprobs") is not None:
         ledger.drop("logprobs", "the probabilities of tokens are unknown")
     prompts = read_prompts(native)
-    translations = [_compose_request(native, prompt) for prompt in prompts]
+    translations = [_compose_request(native, prompt, fills=fills) for prompt in prompts]
     losses = (*translations[0].losses, *ledger.losses)
     call = CompletionCall(
         prompts=prompts,
@@ -183,19 +192,24 @@ def _read_count(native: Mapping[str, Any], name: str) -> int:
 
 
 def _compose_request(
-    native: Mapping[str, Any], prompt: str, attributes: ModelAttributes | None = None
+    native: Mapping[str, Any],
+    prompt: str,
+    attributes: ModelAttributes | None = None,
+    *,
+    fills: bool = False,
 ) -> Translation[Request]:
     """Return the request of a chat for a prompt."""
     ledger = Ledger(protocol=PROTOCOL)
-    reason = "it is sent as a message, which a model may answer instead of continuing it"
-    ledger.coerce("prompt", reason)
     messages = [{"role": "user", "content": prompt}]
     suffix = native.get("suffix")
-    if suffix:
-        if not isinstance(suffix, str):
-            raise RequestError(path="suffix", detail="Expected a text.", remedy="Send a string.")
-        ledger.coerce("suffix", "an instruction asks for the text between the prompt and it")
-        messages.insert(0, {"role": "system", "content": _FILLING + suffix})
+    if suffix and not isinstance(suffix, str):
+        raise RequestError(path="suffix", detail="Expected a text.", remedy="Send a string.")
+    if not fills:
+        reason = "it is sent as a message, which a model may answer instead of continuing it"
+        ledger.coerce("prompt", reason)
+        if suffix:
+            ledger.coerce("suffix", "an instruction asks for the text between the prompt and it")
+            messages.insert(0, {"role": "system", "content": _FILLING + suffix})
     chat = {**without(native, *_OTHER_FIELDS), "messages": messages}
     translated = requests.normalize_request(chat, attributes)
     return Translation(translated.value, (*ledger.losses, *translated.losses))
