@@ -203,6 +203,8 @@ def is_kept_quiet(path: tuple[str, ...], value: str) -> bool:
 def spell(name: str) -> Iterator[str]:
     """Yields by which other names a field is told as a loss."""
     yield "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+    if name in ("cache_control", "prompt_cache_key"):
+        yield from ("cache hint", "cache.key")
     if name == "reasoning_content":
         yield from ("reasoning", "thought")
 

@@ -121,7 +121,7 @@ textual_contents = st.builds(
     citations=st.lists(citations, max_size=2),
     native=optional(natives),
 )
-contents: st.SearchStrategy[AnyContent] = st.one_of(
+model_contents: st.SearchStrategy[AnyContent] = st.one_of(
     textual_contents,
     _media(ImageContent, detail=optional(words)),
     _media(AudioContent, transcript=optional(texts)),
@@ -136,8 +136,8 @@ contents: st.SearchStrategy[AnyContent] = st.one_of(
     ),
     st.builds(RefusalContent, texts, native=optional(natives)),
     st.builds(NativeContent, kind=words, native=natives, text=texts),
-    cache_hints,
 )
+contents: st.SearchStrategy[AnyContent] = model_contents | cache_hints
 
 usages = st.builds(
     Usage,
@@ -162,6 +162,7 @@ _common: dict[str, Any] = {
 }
 _from_models: dict[str, Any] = {
     **_common,
+    "content": st.lists(model_contents, max_size=3),
     "origin": optional(origins),
     "turn_id": optional(words),
     "native": optional(natives),

@@ -134,6 +134,8 @@ def omit_request_hints(request: Request, ledger: Ledger) -> None:
 def write_cache_control(hint: CacheHint, path: str, ledger: Ledger) -> dict[str, Any]:
     """Return Anthropic's mark, with a lifetime of at least the hint's, if there is one."""
     mark = {"type": "ephemeral"}
+    if hint.key is not None:
+        ledger.omit_hint(f"{path}.key", "sent without the key: the vendor's cache has no keys")
     seconds = hint.seconds
     if seconds is None:
         return mark

@@ -295,9 +295,9 @@ class ClaudeCode(Agent):
             "system": [
                 {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.257;"},
                 {"type": "text", "text": "You are an agent.",
-                 "cache_control": {"type": "ephemeral"}},
-                {"type": "text", "text": "You help in a terminal.",
                  "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+                {"type": "text", "text": "You help in a terminal.",
+                 "cache_control": {"type": "ephemeral"}},
             ],
             "tools": self.tools,
             "metadata": {"user_id": json.dumps(user)},

@@ -168,15 +168,15 @@ def test_the_fields_of_a_client_reach_another_vendor() -> None:
     request = chat_completions.normalize_request(body).value
     translation = messages.nativize_request(request, UNKNOWN, messages.Quirks())
     assert translation.value["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    assert [loss.path for loss in translation.losses] == ["controls.max_tokens", "cache.lifetime"]
+    assert [loss.path for loss in translation.losses] == [
+        *("controls.max_tokens", "cache.key", "cache.lifetime")
+    ]
 
 
 def test_openrouter_has_the_marks_of_anthropic() -> None:
     quirks = ChatQuirks(cache_marks="cache_control")
     tool = InvocableDescription(name="f", description="d", schema={"type": "object"})
-    request = Request(
-        canisters=TALK[1:], invocables=[tool, CacheHint("1h")], cache=CacheHint(key="k")
-    )
+    request = Request(canisters=TALK[1:], invocables=[tool, CacheHint("1h")], cache=CacheHint())
     translation = chat_completions.nativize_request(request, UNKNOWN, quirks)
     body: Any = translation.value
     assert body["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral"}

@@ -41,6 +41,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
+    CacheHint,
     ImageContent,
     Native,
     NativeContent,
@@ -263,6 +264,9 @@ def foreign_canisters(draw: st.DrawFn) -> AnyCanister:
     native = Native(protocol="elsewhere", data='{"a": 1}')
     contents: list[Any] = []
     for content in canister.content:
+        if isinstance(content, CacheHint):
+            contents.append(content)
+            continue
         if isinstance(content, MEDIA_CLASSES):
             kind = "image/png" if content.type == "image" else "application/pdf"
             content = attrs.evolve(content, mime_type=kind, data=b"data", content_id=None)

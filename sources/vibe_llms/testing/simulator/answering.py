@@ -120,7 +120,7 @@ def _produce_request(
         body=received.body if isinstance(received.body, Mapping) else {},
         conditions=conditions,
         mint=state.mint,
-        now=int(time.time()),
+        now=int(time.time()) + state.passed_seconds,
         names=route.names,
         identity=state.mint("req_", 24),
         stored=state.stored,
@@ -198,6 +198,7 @@ def _choose_answer(
         "context_overflow" in request.conditions or prompt.tokens > state.context_tokens
     ):
         raise protocol.overflow(prompt, state.context_tokens)
+    prompt = protocol.use_cache(prompt, request)
     turn = state.turns.popleft() if state.turns else respond(prompt)
     return prepare_turn(turn, request.conditions), prompt
 

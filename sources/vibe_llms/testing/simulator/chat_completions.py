@@ -9,6 +9,7 @@ from vibe_llms.testing.simulator.chat_deltas import produce_deltas
 from vibe_llms.testing.simulator.chat_requests import check_request, read_request
 from vibe_llms.testing.simulator.credentials import check_bearer
 from vibe_llms.testing.simulator.perplexity import produce_search_fields, stream_chunks
+from vibe_llms.testing.simulator.prefix_caches import cache_all_prefixes
 from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedFrame,
@@ -187,7 +188,10 @@ def _write_usage(
     }
     if "vllm" in request.conditions or "perplexity" in request.conditions:
         return usage
-    usage["prompt_tokens_details"] = {"cached_tokens": tokens.cached, "audio_tokens": 0}
+    details = {"cached_tokens": tokens.cached, "audio_tokens": 0}
+    if tokens.written:
+        details["cache_write_tokens"] = tokens.written
+    usage["prompt_tokens_details"] = details
     usage["completion_tokens_details"] = {
         "reasoning_tokens": tokens.reasoning,
         "audio_tokens": 0,
@@ -285,6 +289,7 @@ def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[st
 
 
 CHAT: Final = SimulatedProtocol(
+    use_cache=cache_all_prefixes,
     check=check_request,
     read=read_request,
     render=render,

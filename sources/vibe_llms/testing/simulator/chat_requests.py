@@ -8,6 +8,7 @@ from typing import Any
 
 from vibe_llms.testing.simulator.chat_vendors import check_vendor
 from vibe_llms.testing.simulator.credentials import check_model
+from vibe_llms.testing.simulator.prefix_caches import check_breakpoints
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
@@ -31,6 +32,7 @@ ID_LENGTH = 40
 def check_request(request: SimulatedRequest) -> None:
     """Refuse requests that OpenAI, or the vendor whose quirks are set, would refuse."""
     body = request.body
+    check_breakpoints(body)
     require(
         body.get("model") or "deployment" in request.names, "you must provide a model parameter"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from vibe_llms.testing.simulator.credentials import ABSENT
 from vibe_llms.testing.simulator.message_thinking import check_thinking, write_prefix
+from vibe_llms.testing.simulator.prefix_caches import check_cache_marks
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
@@ -74,6 +75,7 @@ def check_request(request: SimulatedRequest) -> None:
     _check_pairs(merged)
     check_thinking(merged, request)
     _check_tools(body)
+    check_cache_marks(body)
 
 
 def _check_system_messages(merged: list[dict[str, Any]], model: str) -> None:

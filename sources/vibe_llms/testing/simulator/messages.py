@@ -8,6 +8,7 @@ from typing import Any, Final
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.message_blocks import Deltas, produce_blocks
 from vibe_llms.testing.simulator.message_requests import check_request, read_request
+from vibe_llms.testing.simulator.prefix_caches import cache_marked_prefixes
 from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedFrame,
@@ -119,8 +120,8 @@ def _write_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt) -> dict[str, Any
         "cache_creation_input_tokens": tokens.written,
         "cache_read_input_tokens": tokens.cached,
         "cache_creation": {
-            "ephemeral_5m_input_tokens": tokens.written,
-            "ephemeral_1h_input_tokens": 0,
+            "ephemeral_5m_input_tokens": tokens.written - tokens.written_long,
+            "ephemeral_1h_input_tokens": tokens.written_long,
         },
         "output_tokens": 1,  # as in message_start; message_delta has the real count
         "service_tier": "standard",
@@ -206,6 +207,7 @@ def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[st
 
 
 MESSAGES: Final = SimulatedProtocol(
+    use_cache=cache_marked_prefixes,
     check=check_request,
     read=read_request,
     render=render,

@@ -71,6 +71,9 @@ class SimulatedPrompt:
         tokens: The estimated tokens of the prompt.
         prefix: The whole conversation as a text, for signatures that cover it.
         wants_stream: True if the answer is to be streamed.
+        cached: Tokens read from a prompt cache.
+        written: Tokens written to a prompt cache.
+        written_long: Tokens written for an hour.
     """
 
     model: str
@@ -91,6 +94,9 @@ class SimulatedPrompt:
     tokens: int = 0
     prefix: str = ""
     wants_stream: bool = False
+    cached: int = 0
+    written: int = 0
+    written_long: int = 0
 
 
 def count_tokens(text: str) -> int:

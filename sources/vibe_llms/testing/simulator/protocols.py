@@ -104,6 +104,7 @@ class SimulatedProtocol:
         write_error: Writes an error.
         write_stream_error: Writes an error in the middle of a stream; by default, like any error.
         overflow: Produces the refusal of a prompt that exceeds a number of tokens.
+        use_cache: Reads and writes the vendor's prompt cache; by default it has none.
         check_credentials: Checks the key of a request. Raises SimulatedRefusal.
         produce_headers: Produces the vendor's own headers of an answer.
         map_status: Returns the vendor's HTTP status for a refusal.
@@ -120,6 +121,9 @@ class SimulatedProtocol:
     )
     overflow: Callable[[SimulatedPrompt, int], SimulatedRefusal]
     check_credentials: Callable[[SimulatedRequest], None]
+    use_cache: Callable[[SimulatedPrompt, SimulatedRequest], SimulatedPrompt] = lambda prompt, _: (
+        prompt
+    )
     produce_headers: Callable[[SimulatedRequest], dict[str, str]] = lambda _: {}
     map_status: Callable[[SimulatedRefusal], int] = _map_status
     framing: str = "sse"

@@ -162,4 +162,11 @@ def count_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt) -> Tokens:
                 produced += count_tokens(query)
             case _:
                 produced += 1
-    return Tokens(received=prompt.tokens, produced=produced + reasoning, reasoning=reasoning)
+    return Tokens(
+        received=prompt.tokens,
+        produced=produced + reasoning,
+        cached=prompt.cached,
+        written=prompt.written + prompt.written_long,
+        written_long=prompt.written_long,
+        reasoning=reasoning,
+    )

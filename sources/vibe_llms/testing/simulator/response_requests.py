@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vibe_llms.testing.simulator.credentials import check_model
+from vibe_llms.testing.simulator.prefix_caches import check_breakpoints
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
@@ -152,6 +153,7 @@ def list_items(request: SimulatedRequest) -> list[dict[str, Any]]:
 def check_request(request: SimulatedRequest) -> None:
     """Refuse requests that OpenAI would refuse."""
     body = request.body
+    check_breakpoints(body)
     require(
         body.get("model"),
         "Missing required parameter: 'model'.",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from vibe_llms.testing.simulator.backgrounds import keep_in_background
 from vibe_llms.testing.simulator.credentials import check_bearer
+from vibe_llms.testing.simulator.prefix_caches import cache_all_prefixes
 from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedFrame,
@@ -301,6 +302,7 @@ def write_stream_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> 
 
 
 RESPONSES: Final = SimulatedProtocol(
+    use_cache=cache_all_prefixes,
     check=check_request,
     read=read_request,
     render=render,

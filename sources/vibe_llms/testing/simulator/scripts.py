@@ -126,7 +126,8 @@ class Tokens:
         received: Tokens of the prompt, including cached and written ones.
         produced: Tokens of the answer, including reasoning.
         cached: Read from a cache.
-        written: Written to a cache.
+        written: Written to a cache, for any time.
+        written_long: The part of these that was written for an hour.
         reasoning: Spent on reasoning.
     """
 
@@ -134,6 +135,7 @@ class Tokens:
     produced: int
     cached: int = 0
     written: int = 0
+    written_long: int = 0
     reasoning: int = 0
 
 

@@ -91,6 +91,10 @@ class Simulator:
         self._state.refusal_counts.clear()
         self._state.redirect_counts.clear()
 
+    def let_pass(self, seconds: int) -> None:
+        """Put the vendors' clocks forward, so that prefixes in their prompt caches expire."""
+        self._state.passed_seconds += seconds
+
     async def __aenter__(self) -> Self:
         with needing("testing", "aiohttp", "The simulator"):
             from aiohttp import web

@@ -52,6 +52,7 @@ class SimulatorState:
         mint: Creates a new id from a prefix and a length.
         stored: Responses, files and batches that the vendors store, by their ids.
         redirect_counts: How many requests were redirected, by their scope.
+        passed_seconds: Seconds by which the vendors' clocks are ahead.
     """
 
     conditions: Conditions
@@ -61,3 +62,4 @@ class SimulatorState:
     mint: Any = attrs.field(factory=produce_minting)
     stored: dict[str, Any] = attrs.field(factory=dict)
     redirect_counts: dict[str, int] = attrs.field(factory=dict)
+    passed_seconds: int = 0

@@ -28,7 +28,7 @@ from support.vendors.messages_exchanges import (
 from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
 from vibe_llms.dialects.messages.calling.messages import nativize_canisters
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import MEDIA_CLASSES, Native, TextualContent
+from vibe_llms.messages.contents import MEDIA_CLASSES, CacheHint, Native, TextualContent
 
 mean = functools.partial(distil, "messages")
 
@@ -39,6 +39,9 @@ def forget(canister: AnyCanister) -> AnyCanister:
     """Return a canister without native data, with media of types that the vendor accepts."""
     contents = []
     for content in canister.content:
+        if isinstance(content, CacheHint):
+            contents.append(content)
+            continue
         if isinstance(content, MEDIA_CLASSES):
             kind = "image/png" if content.type == "image" else "application/pdf"
             content = attrs.evolve(content, mime_type=kind, data=b"data", content_id=None)

@@ -73,7 +73,7 @@ def read_item(
         case "function_call" | "custom_tool_call":
             return [InvocationCanister(**read_call(item, names))]
         case "function_call_output" | "custom_tool_call_output":
-            return [ResultCanister(**read_output(item))]
+            return [ResultCanister(**read_output(item, takes_hints=False))]
     if kind in hosted.CALLS or (kind.endswith("_call") and kind not in NATIVE_ITEMS):
         invocation = hosted.read_call(item)
         result = hosted.read_included_result(item, invocation)
@@ -101,7 +101,7 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
         return AssistantCanister(contents, native=native) if contents else _read_native(item)
     if role not in ROLES:
         return _read_native(item)
-    inputs, native = read_input_message(item)
+    inputs, native = read_input_message(item, takes_hints=False)
     return (UserCanister if role == "user" else SupervisorCanister)(inputs, native=native)
 
 
@@ -112,9 +112,15 @@ _MESSAGE_FIELDS: Final = frozenset({"role", "content", "type"})
 """Fields of a message that are read."""
 
 
-def read_input_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
-    """Return the contents of a message for the model, and its native data."""
-    contents = _read_input(item.get("content"))
+def read_input_message(
+    item: Mapping[str, Any], *, takes_hints: bool = True
+) -> tuple[Sequence[AnyContent], Native | None]:
+    """Return the contents of a message for the model, and its native data.
+
+    Args:
+        takes_hints: Whether to read marks for prompt caches, which only requests can have.
+    """
+    contents = _read_input(item.get("content"), takes_hints)
     extras = collect_extras(item, _MESSAGE_FIELDS)
     if item["role"] == "developer":
         extras = {"role": "developer", **extras}
@@ -138,10 +144,10 @@ def _read_contents(content: Any, text_type: str) -> Sequence[ModelContent]:
     return [read_part(part, text_type) for part in content]
 
 
-def _read_input(content: Any) -> Sequence[AnyContent]:
-    """Return the contents of a message for the model or of a result, with cache hints."""
-    if isinstance(content, str):
-        return (make_text(content),)
+def _read_input(content: Any, takes_hints: bool) -> Sequence[AnyContent]:
+    """Return the contents of a message for the model or of a result."""
+    if isinstance(content, str) or not takes_hints:
+        return _read_contents(content, "input_text")
     contents: list[AnyContent] = []
     for part in content or ():
         part, hint = take_mark(part)
@@ -214,10 +220,14 @@ def read_call(item: Mapping[str, Any], names: Mapping[QualifiedName, str]) -> di
     }
 
 
-def read_output(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the canister of a function's result."""
+def read_output(item: Mapping[str, Any], *, takes_hints: bool = True) -> dict[str, Any]:
+    """Return the fields of the canister of a function's result.
+
+    Args:
+        takes_hints: See :func:`read_input_message`.
+    """
     output, name = item.get("output"), item.get("name")
-    contents = () if output == "" else _read_input(output)
+    contents = () if output == "" else _read_input(output, takes_hints)
     extras = collect_extras(item, _RESULT_FIELDS)
     if item["type"] == "custom_tool_call_output":
         extras[CUSTOM_NOTE] = True
