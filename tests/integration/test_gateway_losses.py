@@ -199,9 +199,9 @@ async def test_a_stream_tells_at_its_end_what_it_has_lost(
 ) -> None:
     headers, body, trailers = await exchange(address, face, stream=True)
     told = [str(loss) for loss in rank_losses(records[-1].losses)]
-    assert [loss for loss in told if "vendor" in loss or "native" in loss]
     noted = find_last(face, body)["x_vibe_losses"]
-    assert noted == told[: len(noted)]
+    assert noted
+    assert noted == [loss for loss in told if loss in noted]  # those of the request came before
     assert headers["trailer"] == "x-vibe-losses"
     assert json.loads(trailers["x-vibe-losses"]) == noted
     comments = [line for line in body.splitlines() if line.startswith(b": x-vibe-losses ")]

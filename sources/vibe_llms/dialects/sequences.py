@@ -16,6 +16,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.client_answers import StreamWriter
+from vibe_llms.dialects.executions import ExecutionAdopter
 from vibe_llms.dialects.signatures import is_wrapped, wrap_item, wrap_start
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -70,6 +71,8 @@ class SequentialWriter(StreamWriter):
         """Contents that were ended early."""
         self._signed_early: set[int] = set()
         """Calls whose signatures were sent before the calls."""
+        self._adopter: ExecutionAdopter | None = None
+        """Writes the calls that another vendor executed, if the protocol can represent them."""
         self._carriers: dict[int, ReasoningContent] = {}
         """Empty reasoning with signatures of contents that have ended; sent at the end."""
 
@@ -119,7 +122,15 @@ class SequentialWriter(StreamWriter):
             self._continue_later(event)
         elif isinstance(event, ContentFinishedEvent) and index in self._ended_early:
             self._keep_late_signature(event)
+        elif isinstance(event, ContentCitedEvent) and index in self._ended_early:
+            self._report_late_citation(event)
         return self._advance()
+
+    def _report_late_citation(self, event: ContentCitedEvent) -> None:
+        reason = "it came after its text had ended"
+        loss = Loss(kind=LossKind.DROPPED, path=f"contents[{event.index}].citations", reason=reason)
+        self._continuation_losses.append(loss)
+        self.losses.append(loss)
 
     def _keep_late_signature(self, event: ContentFinishedEvent) -> None:
         """Keep the signature of a content that ended before its signature was known."""
@@ -139,6 +150,10 @@ class SequentialWriter(StreamWriter):
 
     def _close(self, event: ContentFinishedEvent) -> bytes:
         """Return the last frames of a content; keep its signature for the end."""
+        if self._adopter is not None:
+            adopted = self._adopter.adopt(event.item)
+            if adopted is not event.item:
+                event = attrs.evolve(event, item=adopted)
         wrapped = wrap_item(event.item, self.PROTOCOL, self.provider)
         if wrapped.carrier is not None and event.index not in self._signed_early:
             self._carriers[event.index] = wrapped.carrier
@@ -198,7 +213,8 @@ class SequentialWriter(StreamWriter):
         """Return whether another content with data is waiting."""
         _, *waiting = self._queue.items()
         return any(
-            bool(events) or self._starts[index].kind == "invocation" for index, events in waiting
+            any(map(_has_data, events)) or self._starts[index].kind == "invocation"
+            for index, events in waiting
         )
 
     def _can_end_early(self, index: int) -> bool:
@@ -233,3 +249,8 @@ class SequentialWriter(StreamWriter):
     @abc.abstractmethod
     def _finish(self, response: Response) -> bytes:
         """Return the last frames, and set the losses to those of the whole answer."""
+
+
+def _has_data(event: ContentEvent) -> bool:
+    """Return whether an event is more than the empty text that carries a signature."""
+    return not isinstance(event, ContentDeltaEvent) or bool(event.text)

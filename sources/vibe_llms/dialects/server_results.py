@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.messages.contents import Citation, TextualContent
+from vibe_llms.dialects.extras import read_native
+from vibe_llms.messages.contents import Citation, Native, TextualContent
 
 
 def make_source(
@@ -30,3 +31,15 @@ def read_pages(pages: Iterable[Any]) -> list[TextualContent]:
         for page in pages
         if isinstance(page, Mapping) and read_text(page.get("url"))
     ]
+
+
+_SERVER_FIELDS: Final = {"mcp_call": "server_label", "mcp_tool_use": "server_name"}
+"""Field with the label of the MCP server, by the type of the vendor's call."""
+
+
+def find_mcp_server(native: Native | None) -> str | None:
+    """Return the label of the MCP server of a vendor's call; ``None`` for other calls."""
+    if native is None:
+        return None
+    fields = read_native(native, "call")
+    return read_text(fields.get(_SERVER_FIELDS.get(str(fields.get("type")), "")))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.executions import leave_to_its_vendor
 from vibe_llms.dialects.extras import (
     NAMELESS,
     collect_extras,
@@ -144,7 +145,7 @@ class _ContentsReader(ConversationReader):
                 if any(name in part for name in VENDOR_CALLS):
                     vendor_id = produce_identity()  # the next result without an id gets it, too
                 read = read_vendor_part({**part, **wrapper}, vendor_id or "call", turn_id)
-                self.add_canister(read)
+                self.add_canister(leave_to_its_vendor(read, read.invocation_id))
             wrapper = {}
         if contents or not parts:
             self.add_answer(contents, turn_id, keep_native(PROTOCOL, wrapper))

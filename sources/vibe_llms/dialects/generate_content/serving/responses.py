@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import merge
+from vibe_llms.dialects.executions import adopt_executions
+from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.generate_content.calling.messages import ContentsWriter
 from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE, PartsWriter
 from vibe_llms.dialects.generate_content.calling.usage import add_counts
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.generate_content.serving.executions import choose_forms
 from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
@@ -21,7 +23,14 @@ from vibe_llms.dialects.serving import (
 )
 from vibe_llms.dialects.signatures import is_wrapped, wrap_response
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    Origin,
+    Owner,
+    StopReason,
+    Usage,
+)
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
@@ -44,8 +53,12 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
     For a response in this protocol it is the inverse of decoding.
     """
-    response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
+    native = response.request.native
+    is_clients = native is not None and native.protocol == PROTOCOL
+    client_request = read_native(native, "request") if native is not None and is_clients else {}
+    forms = choose_forms(client_request)
+    response = adopt_executions(wrap_response(response, PROTOCOL), forms, ledger)
     origin = response.metadata.origin
     is_ours = origin.protocol == PROTOCOL
     parts = _write_parts(response, ledger)
@@ -129,13 +142,20 @@ def _find_texts(response: Response) -> list[tuple[int, TextualContent]]:
     for canister in response.canisters:
         if isinstance(canister, AssistantCanister):
             contents += canister.content
-        else:  # it is one part
+        elif not _is_withheld(canister):  # it is one part
             contents.append(None)
     return [
         (index, content)
         for index, content in enumerate(contents)
         if isinstance(content, TextualContent)
     ]
+
+
+def _is_withheld(canister: AnyCanister) -> bool:
+    """Return whether a vendor's call or result has no part in this protocol."""
+    native = canister.native
+    is_own = native is not None and native.protocol == PROTOCOL
+    return getattr(canister, "owner", Owner.OURS) is Owner.VENDOR and not is_own
 
 
 def write_grounding(texts: Sequence[tuple[int, TextualContent]]) -> dict[str, Any]:

@@ -7,10 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.executions import ExecutionAdopter
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.serving.errors import compose_error
+from vibe_llms.dialects.generate_content.serving.executions import choose_forms
 from vibe_llms.dialects.generate_content.serving.responses import nativize_response, write_parts
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.sequences import SequentialWriter
@@ -68,6 +71,7 @@ class StreamWriter(SequentialWriter):
         if array:
             self.content_type, self.ending = "application/json", b"\r\n]"
         self._array = array
+        self._adopter = ExecutionAdopter(choose_forms(camelize(native)))
         self._count = 0
         self._ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
         self._start: ContentStartedEvent | None = None

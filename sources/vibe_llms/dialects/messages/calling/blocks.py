@@ -173,9 +173,14 @@ class BlocksWriter:
                 f"{path}.mime_type", "this protocol has no field for the type of a text"
             )
         block: Block = {"type": "text", "text": content.text}
-        if citations := nativize_citations(content.citations, path, canister, self.ledger):
+        if content.citations and (citations := self._write_citations(content, path, canister)):
             block["citations"] = citations
         return merge(block, self.ledger.read_sendable(content.native, path, canister))
+
+    def _write_citations(
+        self, content: TextualContent, path: str, canister: AnyCanister | None
+    ) -> list[Block]:
+        return nativize_citations(content.citations, path, canister, self.ledger)
 
     def _write_refusal(
         self, content: RefusalContent, path: str, canister: AnyCanister | None

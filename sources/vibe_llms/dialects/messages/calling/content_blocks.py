@@ -86,7 +86,8 @@ def normalize_citation(native: Mapping[str, Any]) -> Citation:
         title=read_text(native.get("title")) or read_text(native.get("document_title")),
         url=read_text(native.get("url")) or source_url,
         file_id=read_text(native.get("file_id")),
-        native=make_native(PROTOCOL, native),
+        # The gateway writes other vendors' citations without an index, which this vendor rejects.
+        native=None if native.get("encrypted_index") == "" else make_native(PROTOCOL, native),
     )
 
 

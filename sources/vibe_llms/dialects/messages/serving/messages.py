@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.cache_hints import CACHE_CONTROL, take_cache_control
+from vibe_llms.dialects.executions import leave_to_its_vendor
 from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.messages.calling.content_blocks import normalize_block
 from vibe_llms.dialects.messages.calling.executions import (
@@ -161,7 +162,9 @@ class _MessagesReader(ConversationReader):
             if canister is None:
                 self._read_call(block, turn_id)
             else:
-                self.add_canister(attrs.evolve(canister, turn_id=turn_id))
+                identity = block.get("id") or block.get("tool_use_id")
+                own = leave_to_its_vendor(canister, identity)
+                self.add_canister(attrs.evolve(own, turn_id=turn_id))
         if contents or native is not None or not content:
             self.add_answer(contents, turn_id, native)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.executions import adopt_executions
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
+from vibe_llms.dialects.messages.calling.content_blocks import nativize_citations
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.messages.serving.executions import FORMS, write_foreign_citation
 from vibe_llms.dialects.messages.tables import STOP_REASONS
 from vibe_llms.dialects.serving import (
     keeps_native_stop_reason,
@@ -29,7 +32,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.contents import ReasoningContent
+from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
@@ -46,8 +49,8 @@ _STOP_REASON_NAMES: Final = {
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Return the body of an answer: the inverse of the decoder and the assembler."""
-    response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
+    response = adopt_executions(wrap_response(response, PROTOCOL), FORMS, ledger)
     origin = response.metadata.origin
     content: list[Block] = []
     blocks = produce_blocks_writer(ledger)
@@ -88,7 +91,23 @@ def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> li
 
 
 class _ResponseBlocksWriter(BlocksWriter):
-    """Writes the reasoning of any vendor; only its signature is withheld."""
+    """Writes the reasoning and the citations of any vendor; only a signature is withheld."""
+
+    def _write_citations(
+        self, content: TextualContent, path: str, canister: AnyCanister | None
+    ) -> list[Block]:
+        written: list[Block] = []
+        for index, citation in enumerate(content.citations):
+            place = f"{path}.citations[{index}]"
+            native = citation.native
+            is_own = native is not None and native.protocol == PROTOCOL
+            block = None if is_own else write_foreign_citation(citation)
+            if block is None:
+                written += nativize_citations((citation,), path, canister, self.ledger)
+                continue
+            self.ledger.coerce(place, "another vendor's citation is sent without its index")
+            written.append(block)
+        return written
 
     def _write_reasoning(
         self, content: ReasoningContent, path: str, canister: AnyCanister | None

@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.executions import ExecutionAdopter
 from vibe_llms.dialects.extras import read_native, remove_notes, without, write_json
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.serving.errors import compose_error
+from vibe_llms.dialects.messages.serving.executions import FORMS
 from vibe_llms.dialects.messages.serving.responses import (
     nativize_response,
     nativize_usage,
@@ -89,6 +91,7 @@ class StreamWriter(SequentialWriter):
         super().__init__(native, model=model, response_id=response_id)
         self._ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
         self._blocks = produce_blocks_writer(self._ledger)
+        self._adopter = ExecutionAdopter(FORMS)
         self._block_count = 0
         self._start: ContentStartedEvent | None = None
         self._block: Block | None = None

@@ -14,6 +14,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.plain import OURS
 from vibe_llms.dialects.responses.calling import hosted
+from vibe_llms.dialects.responses.calling.completion import complete_call
 from vibe_llms.dialects.responses.calling.items import CUSTOM_NOTE
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.calling.tool_outputs import write_tool_output
@@ -215,6 +216,8 @@ class CallsWriter:
             self.ledger.withhold(path, "it belongs to a call that is not sent")
         elif call.get("type") == "image_generation_call" and canister.content:
             self._restore_image(call, canister, path)
+        elif self.is_answer:
+            complete_call(call, canister)
         return None
 
     def _restore_image(self, call: dict[str, Any], canister: ResultCanister, path: str) -> None:

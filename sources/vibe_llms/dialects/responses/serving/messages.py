@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import attrs
 
+from vibe_llms.dialects.executions import leave_to_its_vendor
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
@@ -117,7 +118,7 @@ class _ItemsReader(ConversationReader):
                 self.add_result(**read_output(item))
             case _:
                 for canister in read_item(item, self._owners, self.names):
-                    self._add(canister)
+                    self._add(leave_to_its_vendor(canister, item.get("id")))
 
     def _add(self, canister: AnyCanister) -> None:
         if isinstance(canister, InvocationCanister):

@@ -8,6 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.citations import write_citations
 from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS, mark_item
+from vibe_llms.dialects.responses.serving.executions import add_spans, lacks_span
 from vibe_llms.dialects.responses.serving.frames import Frames
 from vibe_llms.dialects.responses.serving.items import OpenItems, build_item, open_native
 from vibe_llms.events.stream import (
@@ -153,7 +154,7 @@ class PiecesWriter:
 
     def cite(self, citation: Citation) -> bytes:
         """Return the frame of a citation of the current text."""
-        if self._items.item is None:
+        if self._items.item is None or lacks_span(citation):  # the latter comes at the end
             return b""
         self._citations.append(citation)
         written = b""
@@ -178,7 +179,9 @@ class PiecesWriter:
         path, native = f"contents[{event.index}]", event.group_native or start.group_native
         item = item or build_item(start, self._texts, self._citations)
         match item:
-            case TextualContent() | RefusalContent():
+            case TextualContent():
+                return self._end_text(add_spans(item), path, native)
+            case RefusalContent():
                 return self._end_text(item, path, native)
             case ReasoningContent():
                 return self._end_reasoning(item, path)
@@ -236,7 +239,13 @@ class PiecesWriter:
     def _end_call(self, call: InvocationCanister, path: str) -> bytes:
         item = self._items.item
         if item is None:  # another vendor has executed it
-            return b""
+            native = open_native(call.native)
+            if native is None:
+                return b""
+            opened = self._items.open(native["type"], {**native, "status": "in_progress"})
+            assert self._items.item is not None
+            self._items.item.canisters.append(call)
+            return opened
         if item.kind not in _ARGUMENT_FIELDS:
             item.canisters.append(call)  # the item may contain its result
             return b""

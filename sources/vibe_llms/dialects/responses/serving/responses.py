@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.executions import adopt_executions
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
@@ -13,6 +14,7 @@ from vibe_llms.dialects.responses.calling.messages import ItemsWriter
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.namespaces import QualifiedName, find_qualified_names
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.responses.serving.executions import FORMS, complete_citations
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
 from vibe_llms.dialects.serving import (
     UNKNOWN_MODEL,
@@ -84,10 +86,12 @@ _REPEATED_FIELDS: Final = (
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Return the body of a response of any vendor."""
-    response = wrap_response(response, PROTOCOL)
+    ledger = Ledger(protocol=PROTOCOL)
+    response = adopt_executions(wrap_response(response, PROTOCOL), FORMS, ledger)
+    if response.metadata.origin.protocol != PROTOCOL:
+        response = complete_citations(response)
     metadata = response.metadata
     origin = metadata.origin
-    ledger = Ledger(protocol=PROTOCOL)
     writer = produce_items_writer(ledger, find_qualified_names(response.request.invocables))
     writer.write(
         HistoryEntry(canister, f"canisters[{index}]")

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.executions import ExecutionAdopter
 from vibe_llms.dialects.extras import read_native, remove_notes, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.openai_serving import compose_openai_error
 from vibe_llms.dialects.responses.namespaces import name_tools
 from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.serving.executions import FORMS
 from vibe_llms.dialects.responses.serving.frames import Frames
 from vibe_llms.dialects.responses.serving.items import OpenItems
 from vibe_llms.dialects.responses.serving.pieces import PiecesWriter
@@ -59,6 +61,7 @@ class StreamWriter(SequentialWriter):
             name: qualified_name for qualified_name, name in name_tools(native).items()
         }
         self._items = OpenItems(self._frames, ledger, qualified_names)
+        self._adopter = ExecutionAdopter(FORMS)
         self._pieces = PiecesWriter(self._frames, self._items, ledger)
         self._started: Native | None = None
         self._base: dict[str, Any] = {}
