@@ -16,10 +16,17 @@ import pytest
 from support.batches.vendor_batching import is_submission
 from support.gateways.gateway_files import RoutedGateway
 from support.gateways.key_holders import create_key, sum_spending
+from vibe_llms.daemons.gateway.client_requests import read_client_request
+from vibe_llms.daemons.gateway.estimating import estimate
+from vibe_llms.daemons.gateway.faces.chat_completions import FACE
+from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.daemons.keys.ledger import KeyAccount
+from vibe_llms.exceptions import ProviderError, ProviderFault
+from vibe_llms.providers.batches import BatchState
+from vibe_llms.providers.batching import AnyBatches, ModelBatches
 from vibe_llms.telemetry.prices import Price, price_usage
-from vibe_llms.testing.simulator import Simulator
+from vibe_llms.testing.simulator import Simulator, openai_batches
 from vibe_llms.testing.simulator.batches import Batch
 
 CHAT, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/v1/embeddings"
@@ -424,6 +431,85 @@ async def test_budgets_have_the_price_of_batches(tmp_path: Path) -> None:
         price = price_usage(each.usage, provider="openai_conversations", model="gpt-5.5")
         assert isinstance(price, Price)
         assert each.cents == price.amount * 100 / 2
+
+
+async def test_half_the_price_fits_into_a_budget(tmp_path: Path) -> None:
+    """One that would be too small for the same requests at the usual price."""
+    lines = [compose_line(number, "gpt", max_tokens=500) for number in range(20)]
+    body = json.dumps(lines[0]["body"]).encode()
+    async with Simulator() as vendor:
+        providers = PROVIDER.format(vendor.url)
+        routed = RoutedGateway(tmp_path, vendor, vendor, providers=providers)
+        model = await routed.application.access_model("openai_conversations:gpt-5.5")
+        demand = estimate(read_client_request(FACE, body), Upstream(model))
+        assert demand.cents is not None
+        whole = int(20 * demand.cents)
+        key = create_key(tmp_path / "keys", cents_per_day=whole * 3 // 4)
+        keys = KeyAuthorizer(tmp_path / "keys")
+        async with routed.run(PRICED, authorizer=keys), reach_openai(routed, key) as client:
+            batch = await finish(client, (await create(client, lines)).id)
+    assert batch.request_counts.completed == 20
+    assert count_made(vendor) == 1
+    assert ("POST", CHAT) not in survey(vendor)
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+async def test_strict_batches_refuse_losses(routed: RoutedGateway, is_strict: bool) -> None:
+    requests = [compose_message(0, "gpt", top_k=3), compose_message(1, "gpt")]
+    headers = {"x-vibe-strict": "true"} if is_strict else {}
+    async with routed.run(TABLES), reach_anthropic(routed) as client:
+        made = await client.messages.batches.create(requests=requests, extra_headers=headers)
+        await wait_for(
+            lambda: client.messages.batches.retrieve(made.id),
+            lambda each: each.processing_status == "ended",
+        )
+        results = [each async for each in await client.messages.batches.results(made.id)]
+    kinds = {each.custom_id: each.result.type for each in results}
+    assert kinds == {"gpt 0": "errored" if is_strict else "succeeded", "gpt 1": "succeeded"}
+
+
+async def test_a_batch_whose_vendor_cannot_be_asked_is_continued_later(
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests are at the vendor, so they are not sent again."""
+    monkeypatch.setattr("vibe_llms.daemons.gateway.batches.running.PAUSE_SECONDS", 0.05)
+    poll, failures = ModelBatches.poll, 0
+
+    async def fail(self: AnyBatches, identity: str) -> BatchState:
+        nonlocal failures
+        failures += 1
+        if failures <= 3:
+            raise ProviderError(
+                provider="first",
+                fault=ProviderFault.AUTHENTICATION,
+                status=401,
+                detail="Wrong key.",
+            )
+        return await poll(self, identity)
+
+    monkeypatch.setattr(ModelBatches, "poll", fail)
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        batch = await create(client, [compose_line(number, "gpt") for number in range(3)])
+        await wait_for(lambda: client.batches.retrieve(batch.id), lambda _: failures > 1)
+        assert (await client.batches.retrieve(batch.id)).status == "in_progress"
+        batch = await finish(client, batch.id)
+    assert batch.request_counts.completed == 3
+    assert (failures, count_made(routed.first)) == (4, 1)
+    assert ("POST", CHAT) not in survey(routed.first)
+
+
+async def test_a_rejected_batch_fails_with_the_vendors_reason(
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenAI checks the file after it has accepted the batch."""
+    monkeypatch.setattr(openai_batches, "_find_error_code", lambda *_: "token_limit_exceeded")
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        batch = await finish(client, (await create(client, [compose_line(0, "gpt")])).id)
+        (line,) = (await read_lines(client, batch.error_file_id)).values()
+    assert (batch.status, batch.request_counts.failed) == ("completed", 1)
+    assert line["response"]["status_code"] == 400
+    assert "token_limit_exceeded" in line["response"]["body"]["error"]["message"]
+    assert ("POST", CHAT) not in survey(routed.first)
 
 
 async def test_a_budget_that_is_too_small_is_used_request_by_request(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import inf
@@ -51,7 +51,7 @@ PAUSE_SECONDS: Final = 60.0
 """How long a batch pauses after its results could not be stored, or its vendor not asked."""
 
 GRACE_SECONDS: Final = DAY_SECONDS
-"""How long after its expiry a batch is asked for at its vendor, where it expires later."""
+"""How long after its expiry a batch is still read at its vendor, where it expires later."""
 
 SWEEP_SECONDS: Final = 3_600.0
 _REQUEST_HEADERS: Final = frozenset({b"expect", b"idempotency-key", b"x-client-request-id"})
@@ -196,14 +196,7 @@ class GatewayBatchRunner:
         roads = await self._access_roads(batch, client, items)
         is_late = time.time() >= batch.expires + GRACE_SECONDS
         open_roads = {road.model: number for number, road in enumerate(roads) if not road.is_closed}
-        groups: dict[str, dict[str, BatchedRequest]] = {name: {} for name in open_roads}
-        own = []
-        for item in items:
-            group = groups.get(item.find_model()) if groups else None
-            if group is None:
-                own.append(item)
-            else:
-                group[item.custom_id] = item
+        groups, own = await perform(_group, items, open_roads)
         async with asyncio.TaskGroup() as group_of_tasks:
             sending = group_of_tasks.create_task(self._send(own, results, client))
             following = [
@@ -345,6 +338,21 @@ class GatewayBatchRunner:
             error_file=error,
         )
         await perform(self.storage.write, ended)
+
+
+def _group(
+    items: Sequence[BatchedRequest], models: Collection[str]
+) -> tuple[dict[str, dict[str, BatchedRequest]], list[BatchedRequest]]:
+    """Return the requests to models, by the clients' ids, and all others."""
+    groups: dict[str, dict[str, BatchedRequest]] = {name: {} for name in models}
+    others = []
+    for item in items:
+        group = groups.get(item.find_model()) if groups else None
+        if group is None:
+            others.append(item)
+        else:
+            group[item.custom_id] = item
+    return groups, others
 
 
 def _select_headers(scope: Scope) -> Scope:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.daemons.gateway.batches.files import perform
 from vibe_llms.daemons.gateway.batches.storage import BatchedRequest, VendorRoad
 from vibe_llms.daemons.gateway.faces import calls, chat_completions, media, messages, responses
 from vibe_llms.daemons.gateway.upstreams import is_remote
@@ -43,7 +44,7 @@ async def choose_roads(
     if face is None:
         return []
     roads = []
-    for name in dict.fromkeys(item.find_model() for item in items):
+    for name in await perform(lambda: dict.fromkeys(item.find_model() for item in items)):
         if name and (grant is None or grant.admits(name)):
             road = await _choose(gateway, face, path, name)
             roads += [] if road is None else [road]
