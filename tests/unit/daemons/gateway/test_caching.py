@@ -35,7 +35,8 @@ def test_what_is_no_answer_is_not_kept(status: int, body: bytes, is_kept: bool) 
 def test_nobody_loads_it_without_a_file() -> None:
     code = (
         "import sys, vibe_llms.daemons.gateway.making\n"
-        "lazy = ('routing.router', 'routing.fallback', 'gateway.caching', 'answer_cache')\n"
+        "lazy = ('routing.router', 'routing.fallback', 'gateway.caching', 'answer_cache',"
+        " 'gateway.completing', 'chat_completions.serving.streams')\n"
         "print([name for name in sys.modules if name.endswith(lazy)])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

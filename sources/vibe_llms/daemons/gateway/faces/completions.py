@@ -15,13 +15,12 @@ from vibe_llms.daemons.gateway.basic_stages import (
     read,
     route,
 )
-from vibe_llms.daemons.gateway.calls import Stage, handle
+from vibe_llms.daemons.gateway.calls import GatewayCall, Stage, handle
 from vibe_llms.daemons.gateway.client_requests import Face
-from vibe_llms.daemons.gateway.completing import complete, fill
 from vibe_llms.daemons.gateway.faces.calls import DEPLOYMENT, read_deployment
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.routes import Route
-from vibe_llms.dialects.chat_completions.serving import completions
+from vibe_llms.dialects import completions
 
 FACE: Final = Face(
     name="completions",
@@ -38,10 +37,25 @@ _BEFORE: Final[tuple[Stage, ...]] = (authenticate, read, route, cache, fall_back
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Return the routes of completions, also for Azure's clients."""
     produce = partial(Route, method="POST", write_error=FACE.write_error)
-    stages = (*_BEFORE, complete)
+    stages = (*_BEFORE, _complete)
     deployed = handle(gateway, FACE, stages, read_deployment)
     return (
         produce(pattern="/v1/completions", handler=handle(gateway, FACE, stages)),
         produce(pattern=f"{DEPLOYMENT}/completions", handler=deployed),
-        produce(pattern="/v1/fim/completions", handler=handle(gateway, FIM, (*_BEFORE, fill))),
+        produce(pattern="/v1/fim/completions", handler=handle(gateway, FIM, (*_BEFORE, _fill))),
     )
+
+
+# The modules with these stages are imported for the first request of a client.
+
+
+async def _complete(call: GatewayCall) -> None:
+    from vibe_llms.daemons.gateway.completing import complete
+
+    await complete(call)
+
+
+async def _fill(call: GatewayCall) -> None:
+    from vibe_llms.daemons.gateway.completing import fill
+
+    await fill(call)
