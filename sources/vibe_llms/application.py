@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.mcp.ensembles import Answerers, McpEnsemble
+    from vibe_llms.messages.vendor_files import VendorFileNotes
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.models.genera import Genus
@@ -323,6 +324,10 @@ class Application(Closing):
         The limits per minute still come from the settings of each provider.
         """
         self.plugins.budgets = budgets
+
+    def add_vendor_files(self, notes: VendorFileNotes) -> None:
+        """Use further notes about contents that vendors have, beside those of the store."""
+        self.plugins.other_vendor_files = notes
 
     async def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
         """Create the listeners of plugins and telemetry for a run; once per run."""

@@ -67,6 +67,37 @@ class VendorFileNotes(Protocol):
         """Yield all notes, in arbitrary order. Raises StoreError."""
 
 
+@frozen
+class ChainedNotes:
+    """Notes of several content stores; see :class:`VendorFileNotes`.
+
+    Attributes:
+        parts: The notes of each, the most important first.
+    """
+
+    parts: tuple[VendorFileNotes, ...]
+
+    def find(self, content_id: str, account: str) -> VendorFile | None:
+        """Return the vendor's file of a content."""
+        found = (part.find(content_id, account) for part in self.parts)
+        return next((file for file in found if file is not None), None)
+
+    def note(self, content_id: str, account: str, file: VendorFile) -> bool:
+        """Note the vendor's file in all stores that have the content."""
+        noted = [part.note(content_id, account, file) for part in self.parts]
+        return any(noted)
+
+    def forget(self, content_id: str, account: str, identity: str) -> None:
+        """Remove a note from all stores if it still has this id."""
+        for part in self.parts:
+            part.forget(content_id, account, identity)
+
+    def survey(self) -> Iterator[NotedFile]:
+        """Yield all notes."""
+        for part in self.parts:
+            yield from part.survey()
+
+
 class MissingNotes:
     """Notes of a store that keeps none; see :class:`VendorFileNotes`."""
 

@@ -50,6 +50,8 @@ class PluginManager:
         progress: Shows long operations of plugins; by default nothing is shown.
         clock: The clock for timeouts.
         budgets: Rate limits that are shared with other processes; ``None`` if they are not shared.
+        other_vendor_files: Notes about contents at vendors beside those of the store; ``None``
+            without any.
         application: The ``Application``, whose module is above this one; ensembles receive it.
     """
 
@@ -58,6 +60,7 @@ class PluginManager:
     progress: Progress = attrs.field(factory=SilentProgress)
     clock: Clock = attrs.field(factory=Clock)
     budgets: Budgets | None = None
+    other_vendor_files: VendorFileNotes | None = None
     application: object = attrs.field(default=None, repr=False)
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
@@ -263,7 +266,11 @@ class PluginManager:
     def _access_vendor_files(self) -> VendorFileNotes | None:
         """Return the notes of the application's store about contents that vendors have."""
         store: ConversationStore | None = getattr(self.application, "store", None)
-        return None if store is None else store.vendor_files
+        if store is None or self.other_vendor_files is None:
+            return self.other_vendor_files if store is None else store.vendor_files
+        from vibe_llms.messages.vendor_files import ChainedNotes
+
+        return ChainedNotes((self.other_vendor_files, store.vendor_files))
 
     def _find_base(self, entry: PluginEntry, name: str) -> Path:
         """Return the directory of the file that contains a setting of a provider."""

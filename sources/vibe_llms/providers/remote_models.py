@@ -53,6 +53,11 @@ class RemoteModel(ModelBase[JsonObject]):
         """The known quirks of the vendor for this model."""
         return self._vendor.find_known_quirks(self._descriptor)
 
+    @property
+    def has_files(self) -> bool:
+        """Whether large media are uploaded to the vendor once."""
+        return self._client.access_uploads(self._descriptor) is not None
+
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translate a request. Raises RequestError."""
         return self._write(request, streaming)

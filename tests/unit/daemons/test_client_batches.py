@@ -26,6 +26,7 @@ from vibe_llms.daemons.gateway.batches.storage import (
     GatewayBatch,
     GatewayBatchStorage,
 )
+from vibe_llms.exceptions import StoreError
 from vibe_llms.logs.locks import locked
 
 DAY_OF_TEST = 40 * DAY_SECONDS
@@ -178,9 +179,14 @@ async def test_what_nobody_reads_again_is_deleted(tmp_path: Path) -> None:
     old, long_ago = add(runner, created=int(time.time()) - DAY_OF_TEST), time.time() - DAY_OF_TEST
     new, broken, fresh = add(runner), add(runner), add(runner)
     file = await runner.files.add(b"data", name="a", purpose="batch", subject="ann")
-    half = await runner.files.add(b"data", name="b", purpose="batch", subject="ann")
+    half = await runner.files.add(b"half", name="b", purpose="batch", subject="ann")
     (tmp_path / "files" / f"{half.id}.json").unlink()
-    os.utime(tmp_path / "files" / half.id, (long_ago, long_ago))
+    ended = await runner.files.add(b"ended", name="c", purpose="batch", subject="ann", ends=1)
+    for path in (tmp_path / "files" / "references").iterdir():
+        os.utime(path, (long_ago, long_ago))
+    upload = await runner.uploads.begin(name="d", media_type="", subject="ann", size=None)
+    for path in (tmp_path / "files" / "uploads").iterdir():
+        os.utime(path, (long_ago, long_ago))
     for batch in (broken, fresh):
         (tmp_path / "batches" / batch.id / "batch.json").write_bytes(b"{")
     os.utime(tmp_path / "batches" / broken.id, (long_ago, long_ago))
@@ -189,7 +195,16 @@ async def test_what_nobody_reads_again_is_deleted(tmp_path: Path) -> None:
 
     assert {path.name for path in (tmp_path / "batches").iterdir()} == {new.id, fresh.id}
     assert old.id != new.id
-    assert {path.stem for path in (tmp_path / "files").iterdir()} == {file.id}
+    left = {path.name for path in (tmp_path / "files").rglob("*") if path.is_file()}
+    assert {name for name in left if "file-" in name} == {
+        f"{file.id}.json",
+        f"{file.content_id}.{file.id}",
+    }
+    assert await runner.files.read(file) == b"data"
+    assert not any(upload.id in name for name in left)
+    for gone in (half, ended):
+        with pytest.raises(StoreError):
+            await runner.files.read(gone)
 
 
 async def test_a_shutdown_does_not_end_a_batch(tmp_path: Path) -> None:

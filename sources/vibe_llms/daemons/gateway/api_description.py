@@ -233,6 +233,9 @@ _GEMINI_ERROR: Final = _object(
         "", "code", "message", "status", code={"type": "integer"}, message=_TEXT, status=_TEXT
     ),
 )
+_GEMINI_FILE: Final = _object(
+    "GeminiFile", file={"type": "object", "properties": {"displayName": _TEXT}}
+)
 _OLLAMA_ERROR: Final = _object("OllamaError", "error", error=_TEXT)
 _CONVERSE_ERROR: Final = _object(
     "ConverseError", "version", "error", version={"type": "integer"}, error={"type": "object"}
@@ -257,6 +260,8 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
     "/v1beta/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
     "/v1/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
+    "/v1beta/files": ("Gemini", _GEMINI_ERROR),
+    "/upload/": ("Gemini", _GEMINI_ERROR),
     "/api/": ("Ollama", _OLLAMA_ERROR),
     "/v1/converse": ("vibe", _CONVERSE_ERROR),
     "/v1/models": ("models", _OPENAI_ERROR),
@@ -383,6 +388,19 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/files"): ApiOperation(
         summary="Upload a file.", body=_FILE, body_type="multipart/form-data"
     ),
+    **{
+        ("POST", f"/upload/{version}/files"): ApiOperation(
+            summary="Upload a file, or begin to upload it in pieces.",
+            body=_GEMINI_FILE,
+            queries={"upload_id": _TEXT, "uploadType": _TEXT},
+        )
+        for version in ("v1", "v1beta")
+    },
+    ("GET", "/v1beta/files"): ApiOperation(
+        summary="List files.", queries={"pageSize": _TEXT, "pageToken": _TEXT}
+    ),
+    ("GET", "/v1beta/files/{id}"): ApiOperation(summary="Return the metadata of a file."),
+    ("DELETE", "/v1beta/files/{id}"): ApiOperation(summary="Delete a file."),
     ("POST", "/v1/batches"): ApiOperation(
         summary="Start a batch of the requests in a file.", body=_BATCH
     ),

@@ -16,7 +16,7 @@ from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.gateway import ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import can_pass, pass_through
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
-from vibe_llms.daemons.gateway.translating import translate
+from vibe_llms.daemons.gateway.translating import load_client_files, translate
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.forms import is_form
@@ -117,6 +117,7 @@ async def count(call: GatewayCall) -> None:
         normalized = await perform_sized(
             body, partial(_normalize, face, body, call.gateway.request_limits)
         )
+        normalized = await load_client_files(call, normalized)
         model = upstream.model
         count = await model.tokenizer.count_request(normalized, model.descriptor)
         await call.http.send_json(face.write_count(count))

@@ -189,9 +189,9 @@ def _produce_tracing(application: Application) -> Tracing | None:
 
 def _produce_batches(application: Application) -> GatewayBatchRunner:
     folder = application.configuration.data_directory / "gateway"
-    return GatewayBatchRunner(
-        GatewayBatchStorage(folder / "batches"), FileStorage(folder / "files")
-    )
+    files = FileStorage(folder / "files")
+    application.add_vendor_files(files.vendor_files)
+    return GatewayBatchRunner(GatewayBatchStorage(folder / "batches"), files)
 
 
 def _produce_storage(

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 from vibe_llms.daemons.asgi import JSON, STAGE_HEADER, HttpCall
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import Face
+from vibe_llms.daemons.gateway.file_references import FILE_MARK, refers_to_files
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
 from vibe_llms.daemons.gateway.upstreams import can_pass_through, is_remote
 from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor, read_usage
@@ -64,6 +65,8 @@ def can_pass(call: GatewayCall) -> bool:
         and can_pass_through(model, face.dialect.PROTOCOL)
         and body.find(_ENVELOPE) < 0  # another vendor's signature, which it would refuse
         and not _touches_quirks(model, face, body)
+        # Checked first for a mark, as most requests have no files.
+        and (body.find(FILE_MARK) < 0 or not refers_to_files(body))
     )
 
 

@@ -12,6 +12,7 @@ from vibe_llms.daemons.asgi import HttpCall, drop_frames
 from vibe_llms.daemons.bodies import LARGE_BYTES, decode_reporting_repair, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.estimating import raise_output
+from vibe_llms.daemons.gateway.file_references import load_files, refers_to_files
 from vibe_llms.daemons.gateway.keep_alive import KeepAliveStream
 from vibe_llms.daemons.gateway.loss_headers import LOSSES_HEADER, write_ranked
 from vibe_llms.daemons.gateway.request_limits import ensure_bounds
@@ -38,7 +39,8 @@ from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.counting import count_canister
-from vibe_llms.providers.interfaces import AsyncStream
+from vibe_llms.providers.interfaces import AsyncStream, ConverserModel
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.streams import ResponseStream
 
 STRICT_HEADER: Final = "x-vibe-strict"
@@ -56,6 +58,7 @@ async def translate(call: GatewayCall) -> None:
     prefixes = call.gateway.prefixes.open(client, is_ascii=body.isascii())
     native, request = await perform_sized(body, partial(read_request, call, prefixes))
     prefixes.commit()
+    request = await load_client_files(call, request)
     record.way = "translate"
     if call.request.streaming:
         await _stream(call, native, request)
@@ -79,6 +82,33 @@ def write_response(call: GatewayCall, response: Response, native: Mapping[str, A
     # Strict mode has refused losses of the request; losses of the answer are only reported.
     record.losses = (*record.losses, *response.losses, *nativized.losses)
     return msgspec.json.encode(_complete(call, nativized.value, native))
+
+
+async def load_client_files(call: GatewayCall, request: Request) -> Request:
+    """Return a request with the data of the client's files that it refers to.
+
+    Raises:
+        UnknownNameError: The client has no such file.
+    """
+    gateway, record = call.gateway, call.record
+    if gateway.batches is None or not refers_to_files(call.request.body):
+        return request
+    loaded = await load_files(request, gateway.batches.files, record.subject)
+    if loaded is not request and not _has_files(call.upstream.model):
+        record.losses = (*record.losses, _INLINE)
+    return loaded
+
+
+def _has_files(model: ConverserModel) -> bool:
+    return isinstance(model, RemoteModel) and model.has_files
+
+
+_INLINE: Final = Loss(
+    kind=LossKind.COERCED,
+    path="canisters",
+    reason="uploaded files are sent with the request, as the vendor has no files",
+)
+"""The loss of a request with files; strict mode does not refuse it, as nothing is missing."""
 
 
 def read_request(call: GatewayCall, prefixes: ClientPrefixes) -> tuple[dict[str, Any], Request]:

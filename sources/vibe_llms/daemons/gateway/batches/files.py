@@ -8,15 +8,19 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 
+from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.conversations.stores.mapping import produce_store_error
+from vibe_llms.conversations.stores.vendor_notes import DirectoryNotes
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.foundation.files import read_regular, replace_file
 from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.messages.contents import ANY_TYPE
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -30,93 +34,148 @@ class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Such as ``file-0123456789abcdef01234567``.
         name: Its name at the client.
+        media_type: Its media type, as the client says.
         purpose: As the client says, such as ``batch``; ``batch_output`` for results.
         created: Seconds since 1970.
+        ends: The end that the client has set, in seconds since 1970; ``None`` without one.
         size_bytes: Size of the content.
+        content_id: SHA-256 of the content.
         subject: Name of the client; empty without an authorizer.
     """
 
     id: str
     name: str
+    media_type: str = ANY_TYPE
     purpose: str
     created: int
+    ends: int | None = None
     size_bytes: int
+    content_id: str
     subject: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the file has reached the end that its client has set."""
+        return self.ends is not None and time.time() >= self.ends
 
 
 class FileStorage:
-    """Files in a folder, each with its metadata beside it.
+    """Files in a folder: the metadata of each, and their contents in a content store.
 
-    Args:
+    Equal contents are stored once, and are uploaded once to each vendor: the content store notes
+    the vendors' ids. For each file, an empty file with the id of its content is in ``references``.
+
+    Attributes:
         folder: Created when the first file is added.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
+        self._contents = ContentDirectory(str(folder / "content"))
 
-    async def add(self, data: bytes, *, name: str, purpose: str, subject: str) -> ClientFile:
+    @property
+    def vendor_files(self) -> DirectoryNotes:
+        """Notes about the contents that vendors have."""
+        return DirectoryNotes(self._contents)
+
+    async def add(
+        self,
+        data: bytes,
+        *,
+        name: str,
+        purpose: str,
+        subject: str,
+        media_type: str = "",
+        ends: int | None = None,
+    ) -> ClientFile:
         """Store a file durably. Raises StoreError."""
-        file = ClientFile(
-            id=generate_identity("file-"),
-            name=name,
-            purpose=purpose,
-            created=int(time.time()),
-            size_bytes=len(data),
-            subject=subject,
-        )
 
-        def write() -> None:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(self._folder / file.id, data, mode=0o600)
-            replace_file(self._locate_metadata(file.id), msgspec.json.encode(file), mode=0o600)
+        def write() -> ClientFile:
+            folder = self._references
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self._contents.hold():  # until the content has a reference
+                file = ClientFile(
+                    id=generate_identity("file-"),
+                    name=name,
+                    media_type=media_type or ANY_TYPE,
+                    purpose=purpose,
+                    created=int(time.time()),
+                    ends=ends,
+                    size_bytes=len(data),
+                    content_id=self._contents.add_while_locked(
+                        data, mime_type=media_type or ANY_TYPE, name=name
+                    ),
+                    subject=subject,
+                )
+                replace_file(folder / f"{file.content_id}.{file.id}", b"", mode=0o600)
+                encoded = msgspec.json.encode(file)
+                replace_file(self._locate_metadata(file.id), encoded, mode=0o600)
+            return file
 
-        await perform(write)
-        return file
+        return await perform(write)
 
     async def find(self, identity: str, subject: str) -> ClientFile:
         """Return the metadata of a client's file. Raises UnknownNameError."""
         file = await perform(self._read_metadata, identity)
-        if file is None or file.subject != subject:
+        if file is None or file.subject != subject or file.has_ended:
             raise UnknownNameError(kind="file", name=identity[:100], known=())
         return file
 
     async def read(self, file: ClientFile) -> bytes:
         """Return the content of a file. Raises StoreError."""
-        return await perform(read_regular, str(self._folder / file.id))
+        return await perform(self._contents.read, file.content_id)
 
     async def survey(self, subject: str) -> list[ClientFile]:
         """Return a client's files, the oldest first."""
 
         def survey() -> list[ClientFile]:
-            paths = self._folder.glob("*.json") if self._folder.is_dir() else ()
-            files = filter(None, (self._read_metadata(path.stem) for path in paths))
-            own = (file for file in files if file.subject == subject)
+            files = filter(None, map(self._read_metadata, self._list_identities()))
+            own = (file for file in files if file.subject == subject and not file.has_ended)
             return sorted(own, key=lambda file: (file.created, file.id))
 
         return await perform(survey)
 
     async def delete(self, file: ClientFile) -> None:
         """Delete a file. Raises StoreError."""
-        await perform(self._delete, file.id)
+        await perform(self._delete, file.id, file.content_id)
 
     def sweep(self, before: float) -> None:
-        """Delete the files of all clients that are older than a moment; blocks."""
-        for path in list(self._folder.glob("*")):
-            if not is_identity(path.stem):
-                continue
-            file = self._read_metadata(path.stem)
-            with suppress(FileNotFoundError):
-                # Without metadata, it is damaged, or its creator was killed.
-                created = path.stat().st_mtime if file is None else file.created
-                if created < before:
-                    self._delete(path.stem)
+        """Delete the files of all clients that have ended or are older than a moment; blocks."""
+        for identity in self._list_identities():
+            file = self._read_metadata(identity)
+            if file is not None and (file.created < before or file.has_ended):
+                self._delete(identity, file.content_id)
+        # Left by a process that was killed, or with damaged metadata.
+        for reference in _list_names(self._references):
+            content_id, _, identity = reference.partition(".")
+            is_old = self._read_age(reference) < before
+            if is_old and self._read_metadata(identity) is None:
+                self._delete(identity, content_id)
 
-    def _delete(self, identity: str) -> None:
+    def _delete(self, identity: str, content_id: str) -> None:
         self._locate_metadata(identity).unlink(missing_ok=True)
-        (self._folder / identity).unlink(missing_ok=True)
+        with self._contents.hold_alone():
+            (self._references / f"{content_id}.{identity}").unlink(missing_ok=True)
+            references = _list_names(self._references)
+            is_used = any(each.startswith(content_id) for each in references)
+            if not is_used and self._contents.contains(content_id):
+                self._contents.remove(content_id)
+
+    @property
+    def _references(self) -> Path:
+        return self.folder / "references"
+
+    def _read_age(self, reference: str) -> float:
+        with suppress(FileNotFoundError):
+            return (self._references / reference).stat().st_mtime
+        return inf
+
+    def _list_identities(self) -> list[str]:
+        names = (name.removesuffix(".json") for name in _list_names(self.folder))
+        return [name for name in names if is_identity(name)]
 
     def _locate_metadata(self, identity: str) -> Path:
-        return self._folder / f"{identity}.json"
+        return self.folder / f"{identity}.json"
 
     def _read_metadata(self, identity: str) -> ClientFile | None:
         if not is_identity(identity):  # a client's text, which must not become a path
@@ -126,6 +185,13 @@ class FileStorage:
             return msgspec.json.decode(data, type=ClientFile)
         except (FileNotFoundError, *UNREADABLE):
             return None
+
+
+def _list_names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
 
 
 def generate_identity(prefix: str) -> str:

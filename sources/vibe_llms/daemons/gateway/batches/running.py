@@ -31,10 +31,12 @@ from vibe_llms.daemons.gateway.batches.storage import (
     GatewayBatchStorage,
     VendorRoad,
 )
+from vibe_llms.daemons.gateway.batches.uploads import PendingUploads
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
 from vibe_llms.daemons.server.asgi_types import Application, Scope
 from vibe_llms.exceptions import AccessError, ConverseError, StoreError, UnknownNameError
 from vibe_llms.foundation.clocks import compute_backoff
+from vibe_llms.foundation.forms import FormFile
 from vibe_llms.logs.locks import locked
 from vibe_llms.plugins.specification.daemons import Reservation
 
@@ -68,7 +70,8 @@ class GatewayBatchRunner:
 
     Attributes:
         storage: The batches.
-        files: The files of requests and results.
+        files: The files of clients and of results.
+        uploads: Clients' uploads in pieces.
         days: Age at which files and batches that have ended are deleted.
         service: The gateway's application, which answers single requests.
         vendors: Uses the batch APIs of vendors; ``None`` to send all requests one by one.
@@ -77,6 +80,7 @@ class GatewayBatchRunner:
     def __init__(self, storage: GatewayBatchStorage, files: FileStorage) -> None:
         self.storage = storage
         self.files = files
+        self.uploads = PendingUploads(files.folder / "uploads")
         self.days = 30.0
         self._swept = -inf
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -133,10 +137,24 @@ class GatewayBatchRunner:
             self.start(batch, client)
         return batches
 
-    async def add_file(self, data: bytes, *, name: str, purpose: str, subject: str) -> ClientFile:
+    async def add_file(
+        self,
+        file: FormFile,
+        *,
+        purpose: str,
+        subject: str,
+        ends: int | None = None,
+    ) -> ClientFile:
         """Store a client's file durably. Raises StoreError."""
         await self.sweep()
-        return await self.files.add(data, name=name, purpose=purpose, subject=subject)
+        return await self.files.add(
+            file.data,
+            name=file.name,
+            media_type=file.media_type,
+            purpose=purpose,
+            subject=subject,
+            ends=ends,
+        )
 
     def start(self, batch: GatewayBatch, client: BatchClient) -> None:
         """Run a batch, unless it has ended or this process runs it already."""
@@ -155,6 +173,7 @@ class GatewayBatchRunner:
         self._swept = time.monotonic()
         before = time.time() - self.days * DAY_SECONDS
         await perform(self.files.sweep, before)
+        await perform(self.uploads.sweep, time.time() - DAY_SECONDS)
         await perform(self.storage.sweep, before)
 
     async def cancel(self, batch: GatewayBatch) -> GatewayBatch:

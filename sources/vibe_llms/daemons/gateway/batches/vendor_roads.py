@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from vibe_llms.daemons.gateway.batches.files import perform
 from vibe_llms.daemons.gateway.batches.storage import BatchedRequest, VendorRoad
 from vibe_llms.daemons.gateway.faces import calls, chat_completions, media, messages, responses
+from vibe_llms.daemons.gateway.file_references import refers_to_files
 from vibe_llms.daemons.gateway.upstreams import is_remote
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.models.genera import Genus
@@ -44,11 +45,22 @@ async def choose_roads(
     if face is None:
         return []
     roads = []
-    for name in await perform(lambda: dict.fromkeys(item.find_model() for item in items)):
-        if name and (grant is None or grant.admits(name)):
+    models = await perform(_survey_models, items)
+    for name, has_files in models.items():
+        # Files of the gateway are read for each request, not for a whole batch.
+        if name and not has_files and (grant is None or grant.admits(name)):
             road = await _choose(gateway, face, path, name)
             roads += [] if road is None else [road]
     return roads
+
+
+def _survey_models(items: Iterable[BatchedRequest]) -> dict[str, bool]:
+    """Return for each model whether its requests refer to files of the gateway."""
+    models: dict[str, bool] = {}
+    for item in items:
+        name = item.find_model()
+        models[name] = models.get(name, False) or refers_to_files(bytes(item.body))
+    return models
 
 
 async def _choose(gateway: Gateway, face: Face, path: str, name: str) -> VendorRoad | None:

@@ -24,7 +24,7 @@ _METHODS: Final = ("generateContent", "streamGenerateContent", "countTokens")
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Return the routes."""
     openai = chat_completions.FACE.write_error
-    produce = partial(Route, method="GET", write_error=openai, choose_writer=_choose_writer)
+    produce = partial(Route, method="GET", write_error=openai, choose_writer=choose_writer)
     produce_gemini = partial(Route, method="GET", write_error=generate_content.FACE.write_error)
     model_path = "/v1beta/models/{name:path}"
     return (
@@ -35,10 +35,15 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     )
 
 
-def _choose_writer(call: HttpCall) -> ErrorWriter:
+def is_gemini(call: HttpCall) -> bool:
+    """Return whether a request comes from a client of Gemini's protocol."""
+    return bool(_GEMINI_HEADERS & call.headers.keys())
+
+
+def choose_writer(call: HttpCall) -> ErrorWriter:
     """Return the error writer for the client: three protocols share this path."""
     face: Face = chat_completions.FACE
-    if _GEMINI_HEADERS & call.headers.keys():
+    if is_gemini(call):
         face = generate_content.FACE
     elif "anthropic-version" in call.headers:
         face = messages.FACE
@@ -46,7 +51,7 @@ def _choose_writer(call: HttpCall) -> ErrorWriter:
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    if _GEMINI_HEADERS & call.headers.keys():
+    if is_gemini(call):
         await _list_for_gemini(gateway, call, record)
         return
     names = await gateway.list_names(call, record)
@@ -61,7 +66,7 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
 
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    if _GEMINI_HEADERS & call.headers.keys():
+    if is_gemini(call):
         await _show_to_gemini(gateway, call, record)
         return
     name = await _find(gateway, call, record)
