@@ -233,9 +233,7 @@ _GEMINI_ERROR: Final = _object(
         "", "code", "message", "status", code={"type": "integer"}, message=_TEXT, status=_TEXT
     ),
 )
-_GEMINI_FILE: Final = _object(
-    "GeminiFile", file={"type": "object", "properties": {"displayName": _TEXT}}
-)
+_UPLOAD: Final = ApiOperation(summary="Begin to upload a file.", body=_object("", file={}))
 _OLLAMA_ERROR: Final = _object("OllamaError", "error", error=_TEXT)
 _CONVERSE_ERROR: Final = _object(
     "ConverseError", "version", "error", version={"type": "integer"}, error={"type": "object"}
@@ -388,22 +386,8 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/files"): ApiOperation(
         summary="Upload a file.", body=_FILE, body_type="multipart/form-data"
     ),
-    **{
-        ("POST", f"/upload/{version}/files"): ApiOperation(
-            summary="Upload a file, or begin to upload it in pieces.",
-            body=_GEMINI_FILE,
-            queries={"upload_id": _TEXT, "uploadType": _TEXT},
-        )
-        for version in ("v1", "v1beta")
-    },
-    ("GET", "/v1beta/files"): ApiOperation(
-        summary="List files.", queries={"pageSize": _TEXT, "pageToken": _TEXT}
-    ),
-    ("GET", "/v1beta/files/{id}"): ApiOperation(summary="Return the metadata of a file."),
-    ("DELETE", "/v1beta/files/{id}"): ApiOperation(summary="Delete a file."),
-    ("POST", "/v1/batches"): ApiOperation(
-        summary="Start a batch of the requests in a file.", body=_BATCH
-    ),
+    **dict.fromkeys((("POST", f"/upload/{each}/files") for each in ("v1", "v1beta")), _UPLOAD),
+    ("POST", "/v1/batches"): ApiOperation(summary="Start a batch from a file.", body=_BATCH),
     ("POST", "/v1/messages/batches"): ApiOperation(summary="Start a batch.", body=_MESSAGE_BATCH),
     ("GET", "/v1/files/{id}/content"): ApiOperation(
         summary="Return the content of a file.", answers={"application/octet-stream": {}}
@@ -412,18 +396,21 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         summary="Return the results of a batch.", answers={"application/x-jsonl": {}}
     ),
     **{
-        (method, f"/v1/{path}"): ApiOperation(summary=summary)
+        (method, f"/{path}"): ApiOperation(summary=summary)
         for method, path, summary in (
-            ("GET", "files", "List files."),
-            ("GET", "files/{id}", "Return the metadata of a file."),
-            ("DELETE", "files/{id}", "Delete a file."),
-            ("GET", "batches", "List batches."),
-            ("GET", "batches/{id}", "Return the state of a batch."),
-            ("POST", "batches/{id}/cancel", "Cancel a batch."),
-            ("GET", "messages/batches", "List batches."),
-            ("GET", "messages/batches/{id}", "Return the state of a batch."),
-            ("DELETE", "messages/batches/{id}", "Delete a batch that has ended."),
-            ("POST", "messages/batches/{id}/cancel", "Cancel a batch."),
+            ("GET", "v1/files", "List files."),
+            ("GET", "v1/files/{id}", "Return the metadata of a file."),
+            ("DELETE", "v1/files/{id}", "Delete a file."),
+            ("GET", "v1beta/files", "List files."),
+            ("GET", "v1beta/files/{id}", "Return the metadata of a file."),
+            ("DELETE", "v1beta/files/{id}", "Delete a file."),
+            ("GET", "v1/batches", "List batches."),
+            ("GET", "v1/batches/{id}", "Return the state of a batch."),
+            ("POST", "v1/batches/{id}/cancel", "Cancel a batch."),
+            ("GET", "v1/messages/batches", "List batches."),
+            ("GET", "v1/messages/batches/{id}", "Return the state of a batch."),
+            ("DELETE", "v1/messages/batches/{id}", "Delete a batch that has ended."),
+            ("POST", "v1/messages/batches/{id}/cancel", "Cancel a batch."),
         )
     },
     **{
