@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
+from vibe_llms.batches.items import BUCKETS
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError
 from vibe_llms.foundation.portal import finish
-from vibe_llms.messages.call_results import CallResult
-from vibe_llms.messages.canisters import INPUT_BUCKETS, Usage
+from vibe_llms.messages.canisters import Usage
 
 if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import CallModel
@@ -30,12 +30,14 @@ class JoinedAnswer(NamedTuple):
     """The answer to one text of a request.
 
     Attributes:
-        result: The result of the request; its origin has the usage of this text alone.
+        result: The result of the whole request.
         place: Place of the text in the request.
+        usage: Usage of this text alone.
     """
 
     result: Any
     place: int
+    usage: Usage | None
 
 
 class _WaitingText(NamedTuple):
@@ -131,7 +133,7 @@ class CallJoiner:
             return
         for place, (each, usage) in enumerate(zip(group, usages, strict=True)):
             if not each.answer.done():
-                each.answer.set_result(JoinedAnswer(_replace_usage(result, usage), place))
+                each.answer.set_result(JoinedAnswer(result, place, usage))
 
 
 def _may_be_due_to_one(error: Exception) -> bool:
@@ -140,28 +142,25 @@ def _may_be_due_to_one(error: Exception) -> bool:
     return isinstance(error, RequestError)
 
 
-def _replace_usage(result: CallResult, usage: Usage | None) -> CallResult:
-    return attrs.evolve(result, origin=attrs.evolve(result.origin, usage=usage))
-
-
 def divide_usage(usage: Usage | None, sizes: Sequence[int]) -> list[Usage | None]:
     """Divide the usage of a request among its texts by their sizes; the sum stays exact."""
     if usage is None:
         return [None] * len(sizes)
-    counts = {name: getattr(usage, name) for name in INPUT_BUCKETS}
+    counts = [(name, getattr(usage, name)) for name in BUCKETS]
+    known = [(name, count) for name, count in counts if count is not None]
     whole = sum(sizes) or 1
+    made: dict[tuple[int, ...], Usage] = {}  # many parts are equal
     parts: list[Usage | None] = []
     done = 0
     for size in sizes:
-        parts.append(
-            Usage(
-                **{
-                    name: None
-                    if count is None
-                    else count * (done + size) // whole - count * done // whole
-                    for name, count in counts.items()
-                }
-            )
-        )
-        done += size
+        end = done + size
+        shares = tuple([count * end // whole - count * done // whole for _, count in known])
+        part = made.get(shares)
+        if part is None:
+            # Vendors leave out that there was no output.
+            fields: dict[str, Any] = {"output_tokens": 0}
+            fields |= {name: share for (name, _), share in zip(known, shares, strict=True)}
+            part = made[shares] = Usage(**fields)
+        parts.append(part)
+        done = end
     return parts

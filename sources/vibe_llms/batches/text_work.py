@@ -11,7 +11,7 @@ import attrs
 import msgspec
 
 from vibe_llms.application import Application
-from vibe_llms.batches.call_joining import CallJoiner, JoinedAnswer
+from vibe_llms.batches.call_joining import CallJoiner, JoinedAnswer, divide_usage
 from vibe_llms.batches.direct_backend import ProcessInput
 from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem
@@ -20,7 +20,8 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.embedders import Embedder, SyncEmbedder
 from vibe_llms.instruments.estimates import TextEstimator, write_input
 from vibe_llms.instruments.moderators import Moderator, SyncModerator
-from vibe_llms.messages.canisters import Origin
+from vibe_llms.messages.field_types import evolve_unchecked
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.tokens import count_text
@@ -36,6 +37,8 @@ MAX_IN_PROGRESS: Final = 4_096
 """Maximum inputs in progress: enough for several large requests at once."""
 
 _PLACEHOLDER: Final = "text"
+
+_make_item = trusted(BatchItem)
 
 
 @frozen
@@ -64,21 +67,18 @@ def _return_unchanged(value: Any) -> Any:
     return value
 
 
+def _copy_row(row: memoryview) -> array[float]:
+    return array("f", row.tobytes())
+
+
 def _make_array(numbers: Any) -> array[float]:
     return array("f", numbers)
 
 
 _VALUES: Final = {
-    Genus.EMBEDDER: _Values(_make_array, _make_array),
+    Genus.EMBEDDER: _Values(_copy_row, _make_array),
     Genus.MODERATOR: _Values(msgspec.to_builtins, _return_unchanged),
 }
-
-
-def _complete_usage(origin: Origin) -> Origin:
-    """Return an origin whose usage says that there was no output, which vendors leave out."""
-    if origin.usage is None or origin.usage.output_tokens is not None:
-        return origin
-    return attrs.evolve(origin, usage=attrs.evolve(origin.usage, output_tokens=0))
 
 
 def produce_instrument(
@@ -144,9 +144,9 @@ class TextWork:
 
     def _produce_item(self, answer: JoinedAnswer) -> BatchItem[Any]:
         result = answer.result
-        return BatchItem(
+        return _make_item(
             value=self._values.convert(result[answer.place]),
-            origin=_complete_usage(result.origin),
+            origin=evolve_unchecked(result.origin, usage=answer.usage),
             losses=tuple(map(str, result.losses)),
         )
 
@@ -171,9 +171,9 @@ class TextWork:
         self, batches: AnyBatches, result: BatchResult, name: str | None
     ) -> BatchItem[Any]:
         """Return the item of a vendor's result. Raises ConverseError."""
-        return self._produce_item(
-            JoinedAnswer(await batches.read_response(result, self.template), 0)
-        )
+        answer = await batches.read_response(result, self.template)
+        (usage,) = divide_usage(answer.usage, [1])
+        return self._produce_item(JoinedAnswer(answer, 0, usage))
 
     def describe(self) -> Any:
         """Describe the settings that all inputs share."""

@@ -132,5 +132,15 @@ def test_the_usage_of_a_request_is_divided_without_a_rest(sizes: list[int]) -> N
         assert sum(counts) == 17
 
 
+def test_output_is_known_to_be_missing() -> None:
+    (part,) = divide_usage(Usage(input_tokens=17), [3])
+    assert part == Usage(input_tokens=17, output_tokens=0)
+    whole = Usage(input_tokens=17, output_tokens=5)
+    first, second = divide_usage(whole, [1, 1])
+    assert first is not None
+    assert second is not None
+    assert first + second == whole
+
+
 def test_unknown_usage_stays_unknown() -> None:
     assert divide_usage(None, [1, 2]) == [None, None]
