@@ -92,6 +92,8 @@ async def test_anthropics_package(tmp_path: Path, vendor: str, stream: bool) -> 
         assert isinstance(citation, anthropic.types.CitationsWebSearchResultLocation)
         assert citation.url == "https://example.com/one"
         assert list_offered(simulator) == OFFERED[vendor]
+        assert found.usage.server_tool_use is not None
+        assert found.usage.server_tool_use.web_search_requests == 1
 
         messages += [
             {"role": "assistant", "content": found.content},

@@ -76,8 +76,8 @@ async def test_a_model_offers_its_vendors_own(
 
 async def test_with_strict_a_missing_tool_is_an_error(simulator: Simulator, tmp_path: Path) -> None:
     async with produce_model(simulator, tmp_path, "openai_responses") as model:
-        with pytest.raises(TranslationLossError, match="no memory"):
-            await model.ask("Hello.", tools=ServerTool("memory"), strict=True)
+        with pytest.raises(TranslationLossError, match="no maps"):
+            await model.ask("Hello.", tools=ServerTool("maps"), strict=True)
     assert simulator.requests == []
 
 

@@ -211,7 +211,7 @@ class InvocablesWriter:
             other_fields |= join_fields(other_fields, fields.pop(BODY, {}))
             return unwrap_own_tool(fields) or None
         if server_tool is not None:
-            from vibe_llms.dialects.server_tools import write_server_tool
+            from vibe_llms.dialects.server_tools import find_function, write_server_tool
 
             loss_count = len(ledger.losses)
             written = write_server_tool(
@@ -225,11 +225,12 @@ class InvocablesWriter:
             if written is not None:
                 other_fields |= join_fields(other_fields, written.body)
                 return written.tool
-            if invocable.schema is None:
+            function = find_function(invocable)
+            if function is None:
                 return None
             del ledger.losses[loss_count:]
             ledger.coerce(path, f"{NO_TOOL.format(server_tool.name)}; a function is sent")
-            return self.write_tool(invocable, path, quirks, ledger)
+            return self.write_tool(function, path, quirks, ledger)
         if not is_own:
             return self.write_tool(invocable, path, quirks, ledger)
         ledger.withhold(path, f"{invocable.name} is another vendor's own tool")

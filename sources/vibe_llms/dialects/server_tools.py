@@ -21,6 +21,7 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.sentinels import ABSENT
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.server_tools import NO_TOOL, ServerTool
 
 JsonFields: TypeAlias = dict[str, Any]
@@ -49,6 +50,8 @@ class ToolForm:
         models: Patterns of the names of the models that have it; empty for all.
         needs: Options that must be set.
         absent: The meaning of options that a client leaves out.
+        function: Description and schema of a function in place of the tool, if the caller executes
+            it.
         source, date: The evidence.
     """
 
@@ -63,6 +66,7 @@ class ToolForm:
     models: Sequence[str] = ()
     needs: Sequence[str] = ()
     absent: Mapping[str, Any] = attrs.field(factory=dict)
+    function: Mapping[str, Any] | None = None
 
     @functools.cached_property
     def options(self) -> frozenset[str]:
@@ -196,6 +200,19 @@ def _fill_form(form: ToolForm, tool: ServerTool, path: str, ledger: Ledger) -> W
         if value is not ABSENT or ledger.protocol == "generate_content"
     }
     return WrittenTool(merge(written, extras), body)
+
+
+def find_function(invocable: InvocableDescription) -> InvocableDescription | None:
+    """Return the function that stands for a server tool which the vendor lacks, if there is one.
+
+    It is the invocable's own, or that of the table.
+    """
+    if invocable.schema is not None:
+        return attrs.evolve(invocable, native=None)
+    tool = invocable.server_tool
+    functions = (form.function for form in access_forms() if tool and form.name == tool.name)
+    function = next(filter(None, functions), None)
+    return None if function is None else attrs.evolve(invocable, native=None, **function)
 
 
 def read_server_tool(

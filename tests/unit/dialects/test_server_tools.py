@@ -234,12 +234,32 @@ def test_a_tool_that_only_some_models_have_is_withheld_from_others() -> None:
 
 @pytest.mark.parametrize("dialect", ["chat_completions", "ollama_chat", "responses"])
 def test_a_tool_that_the_vendor_lacks_is_withheld(dialect: str) -> None:
-    translation = write(dialect, ServerTool("memory"))
+    translation = write(dialect, ServerTool("maps"))
 
     assert translation.value == {}
     (loss,) = translation.losses
     assert (loss.kind, loss.path) == ("withheld", "invocables[0]")
-    assert "memory" in loss.reason
+    assert "maps" in loss.reason
+
+
+@pytest.mark.parametrize("dialect", ["chat_completions", "ollama_chat", "responses", "messages"])
+def test_a_tool_of_the_caller_becomes_a_function(dialect: str) -> None:
+    """A client of Anthropic's protocol executes its memory also for other models."""
+    from vibe_llms.dialects import messages
+
+    tool = {"type": "memory_20250818", "name": "memory"}
+    (invocable,), _ = messages.normalize_invocables({"tools": [tool]}).value
+
+    translation = write(dialect, invocable)
+
+    (written,) = translation.value["tools"]
+    if dialect == "messages":
+        assert (written, translation.losses) == (tool, ())
+        return
+    function = written.get("function", written)
+    assert function["name"] == "memory"
+    assert "str_replace" in function["parameters"]["properties"]["command"]["enum"]
+    assert [loss.kind for loss in translation.losses] == ["coerced"]
 
 
 @pytest.mark.parametrize(

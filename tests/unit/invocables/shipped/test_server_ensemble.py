@@ -82,3 +82,17 @@ def test_a_function_may_execute_a_server_tool() -> None:
     assert described.server_tool == ServerTool("memory")
     assert described.schema is not None
     assert set(described.schema["properties"]) == {"command", "path"}  # type: ignore[arg-type,call-overload]
+
+
+async def test_the_authorization_may_be_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WIKI_TOKEN", "token")
+    settings = {"tool": "mcp", "url": "https://a.org", "authorization": {"variable": "WIKI_TOKEN"}}
+
+    (invoker,) = await produce_ensemble("wiki", settings).survey()
+
+    tool = invoker.describe().server_tool
+    assert tool is not None
+    assert tool.authorization == "token"
+    monkeypatch.delenv("WIKI_TOKEN")
+    with pytest.raises(ConfigurationError, match="WIKI_TOKEN is not set"):
+        produce_ensemble("wiki", settings)

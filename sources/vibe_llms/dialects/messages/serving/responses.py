@@ -64,7 +64,8 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "content": content,
         "stop_reason": _find_stop_reason(origin, content, ledger),
         "stop_sequence": None,
-        "usage": repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage, ledger),
+        "usage": repeat_usage(origin, PROTOCOL)
+        or nativize_usage(origin.usage, ledger) | _count_executions(content),
         **ledger.read_sendable(response.metadata.native, "metadata"),
     }
     return Translation(body, ledger.losses)
@@ -125,6 +126,15 @@ class _ResponseBlocksWriter(BlocksWriter):
         if text:
             return {"type": "thinking", "thinking": text, "signature": signature}
         return {"type": "redacted_thinking", "data": signature} if signature else None
+
+
+def _count_executions(content: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the field of the usage with the numbers of searches and visits, if there are any."""
+    names = [each["name"] for each in content if each["type"] == "server_tool_use"]
+    if not names:
+        return {}
+    counted = {f"{name}_requests": names.count(name) for name in ("web_search", "web_fetch")}
+    return {"server_tool_use": counted}
 
 
 def _generate_id(response: Response, ledger: Ledger) -> str:

@@ -53,11 +53,14 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
     if item.cache is not None:
         ledger.omit_hint(f"{path}.cache")
     if item.server_tool is not None and not ledger.admits(item.native):
-        reason = NO_TOOL.format(item.server_tool.name)
-        if item.schema is None:
+        from vibe_llms.dialects.server_tools import find_function
+
+        reason, stand_in = NO_TOOL.format(item.server_tool.name), find_function(item)
+        if stand_in is None:
             ledger.withhold(path, reason)
             return None
         ledger.coerce(path, f"{reason}; a function is sent")
+        item, is_own = stand_in, False
     if is_own and item.native is not None and not ledger.admits(item.native):
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None

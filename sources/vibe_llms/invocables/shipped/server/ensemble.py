@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.exceptions import ConfigurationError, RequestError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
+from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.messages.server_tools import ServerTool
+from vibe_llms.tables.reading import read_table
+
+
+@frozen(kw_only=True)
+class _Secrets:
+    """The setting that may be in an environment variable or a file."""
+
+    authorization: SecretText
 
 
 def produce_ensemble(name: str, settings: Mapping[str, Any]) -> FunctionsEnsemble:
@@ -25,6 +35,9 @@ def produce_ensemble(name: str, settings: Mapping[str, Any]) -> FunctionsEnsembl
     if tool == "mcp":
         options.setdefault("label", name)
     place = f"ensembles.{name}"
+    if "authorization" in options:
+        secrets = read_table(_Secrets, {"authorization": options["authorization"]}, place)
+        options["authorization"] = secrets.authorization.reveal()
     try:
         return FunctionsEnsemble(name, [ServerTool(tool, **options)])
     except TypeError as error:  # an unknown option
