@@ -41,6 +41,7 @@ print(*dialects)
     [
         ("chat_completions", "openai_conversations:gpt-5.1", "/v1"),
         ("generate_content", "google:gemini-2.5-flash", ""),
+        ("interactions", "google_interactions:gemini-2.5-flash", ""),
         ("messages", "anthropic:claude-sonnet-4-6", ""),
         ("ollama_chat", "ollama:llama3", ""),
         ("responses", "openai_responses:gpt-5.1", "/v1"),

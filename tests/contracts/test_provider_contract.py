@@ -121,6 +121,15 @@ class TestGoogle(SimulatedContract):
     model = "gemini-3-flash"
 
 
+class TestGoogleInteractions(SimulatedContract):
+    """Gemini's Interactions."""
+
+    module = "vibe_llms.providers.google"
+    name = "google_interactions"
+    model = "gemini-3-flash"
+    settings: ClassVar = {"protocol": "interactions"}
+
+
 class TestOllama(SimulatedContract):
     """Ollama's own protocol."""
 

@@ -389,6 +389,81 @@ _OLLAMA_WORK = _chat(
 )
 _OLLAMA_CLOSING = _chat({"content": "It rains.", "images": [_PICTURE64], "mood": "calm"})
 
+
+def _interaction(steps: list[Any], status: str) -> dict[str, Any]:
+    return {
+        "id": "v1_01",
+        "object": "interaction",
+        "model": "gemini-3-pro",
+        "status": status,
+        "steps": steps,
+        "usage": {"total_input_tokens": 20, "total_output_tokens": 10, "total_tokens": 30},
+    }
+
+
+_INTERACTIONS_WORK = _interaction(
+    [
+        {
+            "type": "thought",
+            "summary": [{"type": "text", "text": "Two places are asked for."}],
+            "signature": _SEAL,
+        },
+        {"type": "model_output", "content": [{"type": "text", "text": "I look at both."}]},
+        {
+            "type": "function_call",
+            "id": "call_A",
+            "name": "weather",
+            "arguments": {"place": "Oslo"},
+            "novelty": "kept",
+        },
+        {
+            "type": "function_call",
+            "id": "call_B",
+            "name": "weather",
+            "arguments": {"place": "Bergen"},
+        },
+    ],
+    "requires_action",
+)
+_INTERACTIONS_CLOSING = _interaction(
+    [
+        {
+            "type": "google_search_call",
+            "id": "search_1",
+            "arguments": {"queries": ["Oslo"]},
+            "signature": _SEAL,
+        },
+        {
+            "type": "google_search_result",
+            "call_id": "search_1",
+            "result": [{"url": _PAGE, "title": "Oslo"}],
+        },
+        {
+            "type": "model_output",
+            "content": [
+                {
+                    "type": "text",
+                    "text": "It rains.",
+                    "annotations": [
+                        {
+                            "type": "url_citation",
+                            "start_index": 0,
+                            "end_index": 2,
+                            "title": "Oslo",
+                            "url": _PAGE,
+                        },
+                        {"type": "place_citation", "place_id": "1", "name": "Oslo"},
+                    ],
+                },
+                {"type": "image", "mime_type": "image/png", "data": _PICTURE64},
+                {"type": "novelty", "of": "tomorrow"},
+            ],
+        },
+        {"type": "forecast", "days": 3},
+    ],
+    "completed",
+)
+
 WORK: Final[dict[str, dict[str, Any]]] = {
     "anthropic": _ANTHROPIC_WORK,
     "openai_responses": _RESPONSES_WORK,
@@ -396,6 +471,7 @@ WORK: Final[dict[str, dict[str, Any]]] = {
     "deepseek": _DEEPSEEK_WORK,
     "openrouter": _OPENROUTER_WORK,
     "google": _GOOGLE_WORK,
+    "google_interactions": _INTERACTIONS_WORK,
     "ollama": _OLLAMA_WORK,
 }
 CLOSING: Final[dict[str, dict[str, Any]]] = {
@@ -405,5 +481,6 @@ CLOSING: Final[dict[str, dict[str, Any]]] = {
     "deepseek": _DEEPSEEK_CLOSING,
     "openrouter": _OPENROUTER_CLOSING,
     "google": _GOOGLE_CLOSING,
+    "google_interactions": _INTERACTIONS_CLOSING,
     "ollama": _OLLAMA_CLOSING,
 }

@@ -43,6 +43,7 @@ OWN_TOOLS: Final[dict[str, JsonObject]] = {
     "responses": {"tools": [{"type": "web_search", "search_context_size": "low"}]},
     "chat_completions": {"tools": [{"type": "browser_search", "depth": 1}]},
     "generate_content": {"tools": [{"googleSearch": {"timeRangeFilter": {}}}]},
+    "interactions": {"tools": [{"type": "google_search", "search_types": ["web_search"]}]},
     "ollama_chat": {"tools": [{"type": "browser", "depth": 1}]},
 }
 """Tools that their vendors execute themselves, as a client describes them."""
@@ -51,6 +52,7 @@ CACHED: Final[dict[str, JsonObject]] = {
     "responses": {"prompt_cache_breakpoint": {"mode": "explicit"}},
     "chat_completions": {"cache_control": {"type": "ephemeral"}},
     "generate_content": {"partMetadata": {"hint": "keep"}},
+    "interactions": {"processing": {"hint": "keep"}},
 }
 """What is said beside a text in a protocol and has no common word, hints for caches above all."""
 ASKED: Final[dict[str, JsonObject]] = {
@@ -58,6 +60,7 @@ ASKED: Final[dict[str, JsonObject]] = {
     "responses": {"prompt_cache_key": "k"},
     "chat_completions": {"prompt_cache_key": "k"},
     "generate_content": {"cachedContent": "cachedContents/1"},
+    "interactions": {"labels": {"team": "weather"}},
     "ollama_chat": {"keep_alive": "5m"},
 }
 """What is asked for in a protocol beside the common controls."""

@@ -25,6 +25,7 @@ from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 _FREE: Final = frozenset(
     {
         "args",
+        "arguments",
         "input_schema",
         "json",
         "labels",
@@ -49,6 +50,7 @@ SILENCE: Final[Mapping[str, Mapping[str, Any]]] = {
         "tool_choice": "auto",
     },
     "generate_content": {"thought": False, "index": 0},
+    "interactions": {"is_error": False, "stream": False, "tool_choice": "auto"},
     "messages": {"is_error": False, "strict": False, "stream": False},
     "ollama_chat": {"strict": False},
     "responses": {
@@ -263,6 +265,34 @@ def _sort_tools(tools: list[Any]) -> list[Any]:
     return [{"functionDeclarations": functions}] * bool(functions) + sorted(others, key=str)
 
 
+def _settle_interactions(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    given = fields.get("input")
+    if isinstance(given, str):
+        fields["input"] = given = [
+            {"type": "user_input", "content": [{"type": "text", "text": given}]}
+        ]
+    elif isinstance(given, dict):
+        fields["input"] = given = [given]
+    contents = ("text", "image", "audio", "video", "document")
+    if isinstance(given, list) and given and all(each.get("type") in contents for each in given):
+        fields["input"] = [{"type": "user_input", "content": given}]
+    system = fields.get("system_instruction")
+    if isinstance(system, str):
+        fields["system_instruction"] = system
+    result = fields.get("result")
+    if fields.get("type") == "function_result" and isinstance(result, str):
+        fields["result"] = [{"type": "text", "text": result}] if result else []
+    if fields.get("type") == "function" and fields.get("parameters") == _NO_ARGUMENTS:
+        fields.pop("parameters")
+    if isinstance(fields.get("data"), str):
+        fields["data"] = _decode(fields["data"])
+    if name == "response_format" and fields.get("type", "text") == "text":
+        fields.setdefault("type", "text")
+    if str(fields.get("model", "")).startswith("models/"):
+        fields["model"] = fields["model"].removeprefix("models/")
+    return fields
+
+
 def _settle_ollama(fields: dict[str, Any], name: str) -> dict[str, Any]:
     if isinstance(fields.get("messages"), list):
         fields["messages"] = _pair_calls(fields["messages"], "tool_name")
@@ -330,6 +360,7 @@ def _drop(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 _SETTLING: Final[Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]]] = {
     "chat_completions": _settle_chat,
     "generate_content": _settle_gemini,
+    "interactions": _settle_interactions,
     "messages": _settle_messages,
     "ollama_chat": _settle_ollama,
     "responses": _settle_responses,

@@ -17,6 +17,7 @@ import attrs
 from vibe_llms.dialects import (
     chat_completions,
     generate_content,
+    interactions,
     messages,
     ollama_chat,
     responses,
@@ -160,6 +161,13 @@ PARTIES: Final[Sequence[Party]] = (
         },
     ),
     Party(name="google", title="Gemini", dialect=generate_content, model="gemini-3-pro"),
+    Party(
+        name="google_interactions",
+        title="Gemini Interactions",
+        dialect=interactions,
+        model="gemini-3-pro",
+        habits={"siblings": (("google", "generate_content"),)},
+    ),
     Party(name="ollama", title="Ollama", dialect=ollama_chat, model="qwen3"),
 )
 """Two of one protocol are two vendors: what one has signed is nothing to the other."""

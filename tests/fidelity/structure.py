@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from anthropic.types.beta import message_create_params
+from google.genai import interactions
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from openai.types.responses import ResponseInputParam
 from pydantic import TypeAdapter, ValidationError
@@ -157,6 +158,36 @@ def _check_gemini(body: Mapping[str, Any]) -> Iterable[str]:
         yield "there is nothing to call"
 
 
+def _check_interactions(body: Mapping[str, Any]) -> Iterable[str]:
+    owed: list[str] = []
+    for index, step in enumerate(body["input"]):
+        match step["type"]:
+            case "function_call":
+                if step["id"] in owed:
+                    yield f"input[{index}] has an id twice"
+                if not isinstance(step["arguments"], Mapping):
+                    yield f"input[{index}] has arguments that are no object"
+                owed.append(step["id"])
+            case "function_result":
+                if step["call_id"] not in owed:
+                    yield f"input[{index}] answers what nobody asked for"
+                else:
+                    owed.remove(step["call_id"])
+            case "user_input" if owed:
+                yield f"input[{index}] stands before the results {owed}"
+        for content in step.get("content") or ():
+            if content.get("type") == "text" and not content["text"]:
+                yield f"input[{index}] has an empty text"
+    if owed:
+        yield f"the results {owed} are missing"
+    offered = {tool.get("name") for tool in body.get("tools", ())}
+    choice = (body.get("generation_config") or {}).get("tool_choice")
+    if isinstance(choice, Mapping) and not {*choice["allowed_tools"]["tools"]} <= offered:
+        yield f"{choice} names what is not offered"
+    if choice is not None and not body.get("tools"):
+        yield "there is nothing to choose from"
+
+
 def _check_ollama(body: Mapping[str, Any]) -> Iterable[str]:
     owed = 0
     for index, message in enumerate(body["messages"]):
@@ -182,6 +213,7 @@ _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterable[str]]]] = {
     "chat_completions": _check_chat,
     "responses": _check_responses,
     "generate_content": _check_gemini,
+    "interactions": _check_interactions,
     "ollama_chat": _check_ollama,
 }
 
@@ -212,8 +244,23 @@ def _ask_chat(body: Mapping[str, Any]) -> Sequence[str]:
     return [*_ask_openai(list[ChatCompletionMessageParam], "messages", body), *tools]
 
 
+def _ask_google(body: Mapping[str, Any]) -> Sequence[str]:
+    steps = _ask_openai(list[interactions.Step], "input", body)
+    tools = _ask_openai(list[interactions.Tool], "tools", body)
+    unknown = _find_unknown(body.get("input", []))
+    return [*steps, *tools, *(["input: an unknown step or content"] if unknown else [])]
+
+
+def _find_unknown(steps: Sequence[Any]) -> bool:
+    """Tells whether the SDK, which takes anything, knows a step or a content by its type only."""
+    read = _produce_adapter(list[interactions.Step]).validate_python(steps)
+    contents = [content for step in read for content in getattr(step, "content", None) or ()]
+    return any(getattr(each, "is_unknown", False) for each in (*read, *contents))
+
+
 _ORACLES: Final[Mapping[str, Callable[[Mapping[str, Any]], Sequence[str]]]] = {
     "anthropic": _ask_anthropic,
+    "google_interactions": _ask_google,
     "openai": _ask_chat,
     "openai_responses": lambda body: _ask_openai(ResponseInputParam, "input", body),
 }

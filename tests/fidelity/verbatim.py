@@ -81,6 +81,12 @@ def _tell_parts(body: Mapping[str, Any]) -> Iterator[Any]:
             yield from content["parts"]
 
 
+def _tell_steps(body: Mapping[str, Any]) -> Iterator[Any]:
+    for step in body["input"]:
+        if step["type"] not in ("user_input", "function_result"):
+            yield step
+
+
 _Blocks = Callable[[Mapping[str, Any]], Any]
 _PLACES: Final[Mapping[str, tuple[_Blocks, _Blocks]]] = {
     "messages": (lambda answer: answer["content"], _tell_messages),
@@ -90,6 +96,7 @@ _PLACES: Final[Mapping[str, tuple[_Blocks, _Blocks]]] = {
         lambda answer: answer["candidates"][0]["content"]["parts"],
         _tell_parts,
     ),
+    "interactions": (lambda answer: answer["steps"], _tell_steps),
     "ollama_chat": (lambda answer: [answer["message"]], _tell_chat),
 }
 """From a protocol to what of an answer, and where of a request, is to be the same."""

@@ -18,6 +18,7 @@ JUDGES = {
     "responses": "responses",
     "messages": "messages",
     "gemini": "generate_content",
+    "interactions": "interactions",
 }
 """From a client to the protocol that it speaks."""
 
@@ -26,6 +27,7 @@ UPSTREAMS = {
     "openai_responses:gpt-5.5": "responses",
     "anthropic:claude-sonnet-5-5": "messages",
     "google:gemini-3.8-flash": "generate_content",
+    "google_interactions:gemini-3.8-flash": "interactions",
     "ollama:llama3.2": "ollama_chat",
 }
 """From a model to the protocol that its vendor speaks."""

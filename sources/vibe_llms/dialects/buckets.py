@@ -85,3 +85,9 @@ def split_count(
         split[name] = min(count, remainder)
         remainder -= min(count, remainder)
     return remainder, split
+
+
+def add_counts(*counts: int | None) -> int | None:
+    """Return the sum of the known counts; ``None`` if all are unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

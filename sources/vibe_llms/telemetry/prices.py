@@ -57,6 +57,7 @@ _SOURCES: Final[Mapping[str, str]] = {
     "openai_responses": "openai",
     "openrouter": "openrouter",
     "perplexity": "perplexity",
+    "google_interactions": "google",
     "vertex": "google",
     "xai": "x-ai",
 }

@@ -28,6 +28,7 @@ UPSTREAMS = {
 BASES = {
     "anthropic": "",
     "google": "",
+    "google_interactions": "",
     "ollama": "",
     "openai_conversations": "/v1",
     "openai_responses": "/v1",

@@ -250,9 +250,67 @@ class GeminiJudge:
         ]
 
 
+class InteractionsJudge(GeminiJudge):
+    """The interactions of the google-genai library."""
+
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> JudgedAnswer:
+        content: list[Any] = [{"type": "text", "text": QUESTION}]
+        if wanted.get("picture"):
+            data = base64.b64encode(PICTURE).decode()
+            content.append({"type": "image", "mime_type": "image/png", "data": data})
+        body: dict[str, Any] = {
+            "model": model,
+            "input": [{"type": "user_input", "content": content}],
+            "generation_config": {"max_output_tokens": 500},
+        }
+        if wanted.get("tools"):
+            function = {"name": "clock", "description": DESCRIPTION, "parameters": PARAMETERS}
+            body["tools"] = [{"type": "function", **function}]
+        if wanted.get("schema"):
+            text_format = {"type": "text", "mime_type": "application/json", "schema": SCHEMA}
+            body["response_format"] = text_format
+        interactions = self._client.aio.interactions
+        if not stream:
+            whole = await interactions.create(**body)
+            steps = whole.steps or []
+            texts = [
+                content.text
+                for step in steps
+                if step.type == "model_output"
+                for content in step.content or ()
+                if content.type == "text"
+            ]
+            calls = [(step.name, step.arguments) for step in steps if step.type == "function_call"]
+            return _judge_interaction(texts, calls, whole.usage, 0)
+        texts, begun, pieces, usage = [], {}, {}, None
+        async for event in await interactions.create(**body, stream=True):
+            if event.event_type == "step.start" and event.step.type == "function_call":
+                begun[event.index] = event.step.name
+            elif event.event_type == "step.delta" and event.delta.type == "text":
+                texts.append(event.delta.text)
+            elif event.event_type == "step.delta" and event.delta.type == "arguments_delta":
+                known = pieces.get(event.index, "")
+                pieces[event.index] = known + (event.delta.arguments or "")
+            elif event.event_type == "interaction.completed":
+                usage = event.interaction.usage
+        calls = [(name, json.loads(pieces[index])) for index, name in begun.items()]
+        return _judge_interaction(texts, calls, usage, len(texts))
+
+
+def _judge_interaction(
+    texts: list[str], calls: list[tuple[str, dict[str, Any]]], usage: Any, pieces: int
+) -> JudgedAnswer:
+    return JudgedAnswer(
+        text="".join(texts),
+        calls=tuple((name, dict(arguments)) for name, arguments in calls),
+        output_tokens=usage.total_output_tokens if usage else None,
+        pieces=pieces,
+    )
+
+
 @asynccontextmanager
 async def open_judge(kind: str, address: str, key: str = "sk-client") -> AsyncIterator[Judge]:
-    """Open a client: ``chat``, ``responses``, ``messages`` or ``gemini``."""
+    """Open a client: ``chat``, ``responses``, ``messages``, ``gemini`` or ``interactions``."""
     if kind in ("chat", "responses"):
         async with openai.AsyncOpenAI(
             base_url=f"{address}/v1", api_key=key, max_retries=0
@@ -269,6 +327,6 @@ async def open_judge(kind: str, address: str, key: str = "sk-client") -> AsyncIt
         )
         gemini = genai.Client(api_key=key, http_options=options)
         try:
-            yield GeminiJudge(gemini)
+            yield GeminiJudge(gemini) if kind == "gemini" else InteractionsJudge(gemini)
         finally:
             await gemini.aio.aclose()

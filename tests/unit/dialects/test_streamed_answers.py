@@ -21,7 +21,7 @@ from support.vendors.streamed_answers import (
     survey_recorded,
     write_stream,
 )
-from vibe_llms.dialects import generate_content, messages, responses
+from vibe_llms.dialects import generate_content, interactions, messages, responses
 from vibe_llms.dialects.client_answers import classify
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.responses.serving.responses import echo_request
@@ -40,10 +40,12 @@ from vibe_llms.messages.canisters import AssistantCanister, StopReason, Usage
 from vibe_llms.messages.requests import Response
 
 each_dialect = pytest.mark.parametrize(
-    "dialect", [messages, generate_content, responses], ids=lambda dialect: dialect.PROTOCOL
+    "dialect",
+    [messages, generate_content, interactions, responses],
+    ids=lambda dialect: dialect.PROTOCOL,
 )
 sequential = pytest.mark.parametrize(
-    "dialect", [messages, generate_content], ids=lambda dialect: dialect.PROTOCOL
+    "dialect", [messages, generate_content, interactions], ids=lambda dialect: dialect.PROTOCOL
 )
 
 
@@ -224,8 +226,9 @@ def test_a_text_that_continues_after_another_content_is_divided(
     data, writer = write_stream(dialect, events)
 
     assert left.losses == writer.losses
-    (canister,) = get_response(read_pieces(dialect, [data])).canisters
-    assert [getattr(each, "text", "") for each in canister.content] == ["It ", "Hm", "rains."]
+    canisters = get_response(read_pieces(dialect, [data])).canisters
+    contents = [content for canister in canisters for content in canister.content]
+    assert [getattr(each, "text", "") for each in contents] == ["It ", "Hm", "rains."]
     assert [loss.path for loss in writer.losses] == ["contents[0]"]
 
 

@@ -65,6 +65,7 @@ def test_a_file_in_a_clients_request_is_sent_only_to_its_vendor(name: str, other
     body, losses = write(other, *stored.canisters)
 
     has_it = other.protocol == protocol or {other.name, find(protocol).name} <= SIBLINGS
+    has_it = has_it or (find(protocol).name, protocol) in other.habits.get("siblings", ())
     goes = has_it and not (name == "responses image" and other.name == "openai")
     assert ("file_mine" in body) is goes  # Chat Completions has no place for a picture's name
     assert bool(NOT_SENT & {*losses}) is not goes

@@ -90,7 +90,8 @@ def test_earlier_messages_do_not_change_after_another_vendors_turn(
     """Signatures that depend on earlier messages stay valid."""
     turn = work(first)
     begun = (*begin(), *turn, *execute(turn))
-    name = {"responses": "input", "generate_content": "contents"}.get(first.protocol, "messages")
+    names = {"responses": "input", "interactions": "input", "generate_content": "contents"}
+    name = names.get(first.protocol, "messages")
 
     before = first.nativize(produce_request(begun)).value
     after = first.nativize(produce_request((*begun, *close(second), ask("And now?")))).value

@@ -29,6 +29,7 @@ _ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "chat_completions": (b"data: [DONE]",),
     "converse": (b'"response_finished"', b'"finished"'),
     "generate_content": (b'"finishReason"',),
+    "interactions": (b'"interaction.completed"',),
     "messages": (b'"message_stop"',),
     "ollama_chat": (b'"done":true', b'"done": true'),
     "responses": (b'"response.completed"',),

@@ -42,6 +42,10 @@ def _ends_gemini(fields: _Fields) -> bool:
     return is_blocked or any(each.get("finishReason") for each in candidates)
 
 
+def _ends_interactions(fields: _Fields) -> bool:
+    return fields.get("event_type") == "interaction.completed"
+
+
 def _ends_ollama(fields: _Fields) -> bool:
     return bool(fields.get("done"))
 
@@ -51,6 +55,7 @@ _ENDS: Final[Mapping[str, Callable[[_Fields], bool]]] = {
     "responses": _ends_responses,
     "messages": _ends_messages,
     "generate_content": _ends_gemini,
+    "interactions": _ends_interactions,
     "ollama_chat": _ends_ollama,
 }
 """By protocol: a function that returns whether an event completes the answer."""

@@ -45,6 +45,12 @@ def _find_gemini(fields: _Fields, previous: _Fields | None) -> _Fields | None:
     return fields.get("usageMetadata") or previous
 
 
+def _find_interactions(fields: _Fields, previous: _Fields | None) -> _Fields | None:
+    interaction = fields.get("interaction")
+    whole = interaction if isinstance(interaction, Mapping) else fields
+    return whole.get("usage") or previous
+
+
 def _find_ollama(fields: _Fields, previous: _Fields | None) -> _Fields | None:
     return fields if fields.get("done") or "embeddings" in fields else previous
 
@@ -126,6 +132,7 @@ _FORMATS: Final[Mapping[str, _UsageFormat]] = {
     "generate_content": _UsageFormat(
         mark=b'"usageMetadata"', find=_find_gemini, is_final=_is_final_by_reason
     ),
+    "interactions": _UsageFormat(mark=b'"usage"', find=_find_interactions, is_field=True),
     "ollama_chat": _UsageFormat(mark=b'eval_count"', find=_find_ollama),
 }
 """By protocol."""

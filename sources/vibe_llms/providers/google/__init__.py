@@ -5,6 +5,9 @@ are those of Vertex AI. Without an access token as the key, the package google-a
 from Application Default Credentials, and renews them. Missing settings are taken from
 ``GOOGLE_CLOUD_PROJECT`` and ``GOOGLE_CLOUD_LOCATION``, or the project from the credentials.
 Vertex AI has been tried against a simulator only.
+
+With ``protocol = "interactions"``, as in the provider ``google_interactions``, the dialect is that
+of Gemini's Interactions.
 """
 
 from __future__ import annotations

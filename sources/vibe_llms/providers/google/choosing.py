@@ -1,4 +1,4 @@
-"""Choice between the Gemini API and Vertex AI."""
+"""Choice between the Gemini API, by either of its protocols, and Vertex AI."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 def produce_vendor(context: ProviderContext) -> GoogleVendor:
     """Make the vendor: Vertex AI if the settings name a project or a cloud, else the Gemini API."""
+    if context.settings.get("protocol") == "interactions" and "cloud" not in context.settings:
+        from vibe_llms.providers.google.interactions import InteractionsVendor
+
+        return InteractionsVendor(context)
     if "project" not in context.settings and "cloud" not in context.settings:
         from vibe_llms.providers.google.client import GoogleVendor
 

@@ -17,7 +17,7 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.tokenizers import VendorTokenizer
 from vibe_llms.providers.vendors import Vendor, VendorClient
-from vibe_llms.tables.kinds import WORD, Kind
+from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallFormat
@@ -40,14 +40,21 @@ class GoogleVendor(Vendor):
     versions = ("v1", "v1alpha", "v1beta", "v1beta1")
     key_variables: tuple[str, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     count_field = "totalTokens"
-    further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}
+    further_settings: ClassVar[Mapping[str, Kind]] = {
+        "api_version": WORD,
+        "protocol": Choice(("generate_content", "interactions")),
+    }
     version = "v1beta"
     upload_bytes = 10_000_000  # a request may have 20 MB
     # Thoughts are only sent on request, and inline data cannot have a name.
-    quirks = Quirks(shows_thoughts=True, takes_display_names=False)
+    quirks: Any = Quirks(shows_thoughts=True, takes_display_names=False)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path of the method that answers."""
+        return self.compose_generation(model, streaming=streaming)
+
+    def compose_generation(self, model: ModelDescriptor, *, streaming: bool) -> str:
+        """Return the path of ``generateContent``."""
         if streaming:
             # Without the query, a stream is one long JSON array.
             return f"{self.compose_method(model, 'streamGenerateContent')}?alt=sse"
@@ -103,13 +110,13 @@ class GoogleVendor(Vendor):
         if genus is Genus.ILLUSTRATOR:
             from vibe_llms.dialects.illustrations.google import produce_call_format
 
-            return produce_call_format(self.compose_path(model, streaming=False))
+            return produce_call_format(self.compose_generation(model, streaming=False))
         if genus is Genus.SPEAKER:
             from vibe_llms.dialects.speeches import google as speeches
 
-            streaming = self.compose_path(model, streaming=True)
+            streaming = self.compose_generation(model, streaming=True)
             return speeches.produce_call_format(
-                self.compose_path(model, streaming=False), streaming
+                self.compose_generation(model, streaming=False), streaming
             )
         return None
 

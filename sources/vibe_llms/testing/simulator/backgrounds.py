@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vibe_llms.testing.simulator.protocols import SimulatedFrame, SimulatedRequest
@@ -47,13 +47,19 @@ def read_kept(kept: dict[str, Any]) -> Mapping[str, Any]:
     return response
 
 
-def stream_kept(
-    kept: dict[str, Any], is_later: Callable[[Mapping[str, Any]], bool]
-) -> Iterator[SimulatedFrame]:
-    """Return the events after the last one that the client has. Raises SimulatedRefusal."""
+def stream_kept(kept: dict[str, Any], last: str, field: str) -> Iterator[SimulatedFrame]:
+    """Return the events after the last one that the client has. Raises SimulatedRefusal.
+
+    Args:
+        last: The position of that event; empty to return all.
+        field: The field of an event with its position.
+    """
     if kept.get("frames") is None:
         raise SimulatedRefusal(400, "invalid", "This response cannot be streamed.")
-    return (frame for frame in kept["frames"] if is_later(frame.data))
+    frames: Sequence[SimulatedFrame] = kept["frames"]
+    positions = [str(each.data[field]) for each in frames if isinstance(each.data, Mapping)]
+    start = positions.index(last) + 1 if last in positions else 0
+    return iter(frames[start:])
 
 
 def cancel_kept(kept: dict[str, Any]) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from vibe_llms.testing.simulator.backgrounds import (
 from vibe_llms.testing.simulator.calls import CALLS, CallAnswer
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.generate_content import GEMINI
+from vibe_llms.testing.simulator.interactions import INTERACTIONS
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import check_model
 from vibe_llms.testing.simulator.protocols import (
@@ -130,12 +131,15 @@ def _answer_stored_response(route: SimulatedRoute, request: SimulatedRequest) ->
     kept = access_kept(request, identity)
     if route.purpose == "response_delete":
         del request.stored[identity]
+        if route.protocol is INTERACTIONS:
+            return {}
         return {"id": identity, "object": "response.deleted", "deleted": True}
     if route.purpose == "response_cancel":
         return cancel_kept(kept)
     if request.query.get("stream") == "true":
-        after = int(request.query.get("starting_after", -1))
-        return stream_kept(kept, lambda event: event["sequence_number"] > after)
+        if route.protocol is INTERACTIONS:
+            return stream_kept(kept, request.query.get("last_event_id", ""), "event_id")
+        return stream_kept(kept, request.query.get("starting_after", ""), "sequence_number")
     return read_kept(kept)
 
 

@@ -11,6 +11,7 @@ import attrs
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.generate_content import GEMINI
+from vibe_llms.testing.simulator.interactions import INTERACTIONS
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.protocols import SimulatedProtocol
@@ -82,6 +83,10 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (MESSAGES, "POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),
     (MESSAGES, "POST", rf"{_MODEL}:rawPredict", "answer"),
     (MESSAGES, "POST", rf"{_MODEL}:streamRawPredict", "answer"),
+    (INTERACTIONS, "POST", r"/v1(?:beta)?/interactions", "answer"),
+    (INTERACTIONS, "GET", r"/interactions/(?P<response>[^/]+)", "response"),
+    (INTERACTIONS, "DELETE", r"/interactions/(?P<response>[^/]+)", "response_delete"),
+    (INTERACTIONS, "POST", r"/interactions/(?P<response>[^/]+)/cancel", "response_cancel"),
     (GEMINI, "POST", rf"{_MODEL}:generateContent", "answer"),
     (GEMINI, "POST", rf"{_MODEL}:streamGenerateContent", "answer"),
     (GEMINI, "POST", rf"{_MODEL}:countTokens", "count"),

@@ -20,7 +20,7 @@ from vibe_llms.dialects.generate_content import (
     nativize_response,
     produce_error,
 )
-from vibe_llms.dialects.generate_content.calling.errors import (
+from vibe_llms.dialects.google_errors import (
     FAULTS_BY_REASON,
     FAULTS_BY_STATUS_NAME,
 )

@@ -26,7 +26,9 @@ def nativize_controls(
     ledger = Ledger(protocol=PROTOCOL)
     native: dict[str, Any] = {}
     for name, value in check_controls(controls, attributes.controls).items():
-        if name == "reasoning_effort":
+        if name == "background":
+            ledger.drop(f"controls.{name}", "this protocol has no such parameter")
+        elif name == "reasoning_effort":
             _put_effort(str(value), native, ledger)
         elif name == "parallel_invocations":
             if not value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.buckets import read_count, split_count
+from vibe_llms.dialects.buckets import add_counts, read_count, split_count
 from vibe_llms.dialects.extras import write_json
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.messages.canisters import Usage
@@ -53,12 +53,6 @@ def _read_audio_tokens(fields: Mapping[str, Any], name: str) -> int | None:
     details = [camelize(each) for each in fields.get(name) or ()]
     counts = [read_count(each, "tokenCount") for each in details if each.get("modality") == "AUDIO"]
     return add_counts(*counts)
-
-
-def add_counts(*counts: int | None) -> int | None:
-    """Return the sum of the known counts; ``None`` if all are unknown."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
 
 
 def _subtract(total: int | None, *parts: int | None) -> int | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.buckets import add_counts
 from vibe_llms.dialects.executions import adopt_executions
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.generate_content.calling.messages import ContentsWriter
 from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE, PartsWriter
-from vibe_llms.dialects.generate_content.calling.usage import add_counts
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.serving.executions import choose_forms
 from vibe_llms.dialects.generate_content.tables import normalize_stop

@@ -12,9 +12,9 @@ from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
-from vibe_llms.dialects.generate_content.serving.errors import compose_error
 from vibe_llms.dialects.generate_content.serving.executions import choose_forms
 from vibe_llms.dialects.generate_content.serving.responses import nativize_response, write_parts
+from vibe_llms.dialects.google_serving import compose_google_error
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.sequences import SequentialWriter
 from vibe_llms.dialects.signatures import is_wrapped
@@ -93,7 +93,7 @@ class StreamWriter(SequentialWriter):
 
     def fail(self, error: ConverseError) -> bytes:
         """Return the chunk that reports an error."""
-        return self._frame(compose_error(error)) + (b"\r\n]" if self._array else b"")
+        return self._frame(compose_google_error(error)) + (b"\r\n]" if self._array else b"")
 
     def _write_beginning(self) -> bytes:
         return b""

@@ -1,0 +1,1 @@
+"""Requests to vendors, and their answers. Never imports ``serving``."""
