@@ -135,7 +135,7 @@ def _read_medium(kind: str, content: Mapping[str, Any]) -> MediaContent | None:
 
 
 @frozen(kw_only=True)
-class ContentsWriter:
+class StepContentsWriter:
     """Writes contents, and records losses.
 
     Attributes:

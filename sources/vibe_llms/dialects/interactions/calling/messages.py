@@ -18,7 +18,7 @@ from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import HistoryEntry, HistoryRules, locate, repair_history
 from vibe_llms.dialects.instructions import LATE
-from vibe_llms.dialects.interactions.calling.contents import CONTENT, ContentsWriter
+from vibe_llms.dialects.interactions.calling.contents import CONTENT, StepContentsWriter
 from vibe_llms.dialects.interactions.calling.results import write_result
 from vibe_llms.dialects.interactions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.invocations import write_object
@@ -60,7 +60,7 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     canisters = omit_hints(canisters, ledger)
-    writer = StepsWriter(contents=ContentsWriter(attributes=attributes, ledger=ledger))
+    writer = StepsWriter(contents=StepContentsWriter(attributes=attributes, ledger=ledger))
     for canister, position, text in repair_history(canisters, HistoryRules(), ledger).read():
         if not writer.write_plain(canister, text):
             path = locate(position)
@@ -84,7 +84,7 @@ class StepsWriter:
         keeps_thoughts: Whether the thoughts of other vendors are written, too, as in answers.
     """
 
-    contents: ContentsWriter
+    contents: StepContentsWriter
     steps: list[dict[str, Any]] = attrs.field(factory=list)
     instructions: list[str] = attrs.field(factory=list)
     keeps_thoughts: bool = False

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from vibe_llms.dialects.interactions.calling.contents import ContentsWriter
+from vibe_llms.dialects.interactions.calling.contents import StepContentsWriter
 from vibe_llms.dialects.interactions.tables import JSON_TYPE
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.contents import ReasoningContent, RefusalContent, TextualContent
 
 
-def write_result(result: ResultCanister, path: str, writer: ContentsWriter) -> dict[str, Any]:
+def write_result(result: ResultCanister, path: str, writer: StepContentsWriter) -> dict[str, Any]:
     """Return the step of a result.
 
     A single text of the type ``application/json`` is sent as the object in it, if it is one; other
@@ -28,7 +28,7 @@ def write_result(result: ResultCanister, path: str, writer: ContentsWriter) -> d
     return step
 
 
-def _write_contents(result: ResultCanister, path: str, writer: ContentsWriter) -> Any:
+def _write_contents(result: ResultCanister, path: str, writer: StepContentsWriter) -> Any:
     if len(result.content) == 1 and isinstance(result.content[0], TextualContent):
         only = result.content[0]
         if only.native is None and not only.citations:

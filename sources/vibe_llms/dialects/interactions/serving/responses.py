@@ -8,7 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.buckets import add_counts
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryEntry
-from vibe_llms.dialects.interactions.calling.contents import ContentsWriter
+from vibe_llms.dialects.interactions.calling.contents import StepContentsWriter
 from vibe_llms.dialects.interactions.calling.messages import StepsWriter
 from vibe_llms.dialects.interactions.quirks import PROTOCOL
 from vibe_llms.dialects.interactions.tables import STOP_REASONS
@@ -81,7 +81,7 @@ def _find_status(origin: Origin, ledger: Ledger) -> str:
 
 def produce_writer(ledger: Ledger) -> StepsWriter:
     """Make the writer of an answer's steps, which writes the thoughts of any vendor."""
-    contents = ContentsWriter(attributes=None, ledger=ledger)
+    contents = StepContentsWriter(attributes=None, ledger=ledger)
     return StepsWriter(contents=contents, keeps_thoughts=True)
 
 
