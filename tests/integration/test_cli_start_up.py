@@ -191,7 +191,7 @@ atexit.register(lambda: print(len(made), file=sys.stderr))
 @pytest.mark.parametrize(
     ("program", "limit"),
     [
-        ("from vibe_llms import Model", 31),
+        ("from vibe_llms import Model", 33),
         ("from vibe_llms.interfaces.cli.entry import main; main()", 136),
         ("import vibe_llms", 0),
     ],
