@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from array import array
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -121,15 +123,15 @@ async def test_a_similarity_outside_of_its_range_is_named(
             pass
 
 
-def test_the_oldest_question_is_dropped() -> None:
+async def test_the_oldest_question_is_dropped() -> None:
     questions = SimilarQuestions(0.9, 2)
     for number in range(3):
-        questions.add("scope", _point(number), f"key {number}")
+        await questions.add("scope", _point(number), f"key {number}")
 
     assert len(questions) == 2
-    assert questions.find("scope", _point(0)) is None
-    assert questions.find("scope", _point(2)) == ("key 2", pytest.approx(1.0))
-    assert questions.find("other", _point(2)) is None
+    assert await questions.find("scope", _point(0)) is None
+    assert await questions.find("scope", _point(2)) == ("key 2", pytest.approx(1.0))
+    assert await questions.find("other", _point(2)) is None
 
 
 def _point(number: int) -> bytes:
@@ -143,21 +145,47 @@ async def test_texts_that_differ_only_far_behind_are_not_compared(routed: Routed
     assert [each.headers[CACHE] for each in answers] == ["miss", "miss"]
 
 
-def test_vectors_of_another_width_replace_the_questions() -> None:
+async def test_vectors_of_another_width_replace_the_questions() -> None:
     questions = SimilarQuestions(0.5, 10)
     short, long = (array("f", [1.0, *[0.0] * number]).tobytes() for number in (1, 2))
-    questions.add("scope", short, "a")
-    assert questions.find("scope", long) is None
-    questions.add("scope", long, "b")
-    assert questions.find("scope", short) is None
-    assert questions.find("scope", long) == ("b", 1.0)
+    await questions.add("scope", short, "a")
+    assert await questions.find("scope", long) is None
+    await questions.add("scope", long, "b")
+    assert await questions.find("scope", short) is None
+    assert await questions.find("scope", long) == ("b", 1.0)
     assert len(questions) == 1
 
 
-def test_a_vector_without_a_direction_is_similar_to_nothing() -> None:
+async def test_a_vector_without_a_direction_is_similar_to_nothing() -> None:
     questions = SimilarQuestions(0.5, 10)
     nothing = bytes(8)
-    questions.add("scope", nothing, "a")
-    assert questions.find("scope", nothing) is None
-    questions.add("scope", array("f", [1.0, 0.0]).tobytes(), "b")
-    assert questions.find("scope", nothing) is None
+    await questions.add("scope", nothing, "a")
+    assert await questions.find("scope", nothing) is None
+    await questions.add("scope", array("f", [1.0, 0.0]).tobytes(), "b")
+    assert await questions.find("scope", nothing) is None
+
+
+async def test_a_search_among_many_questions_does_not_hold_the_loop() -> None:
+    """Other requests continue while the vectors are compared."""
+    questions = SimilarQuestions(0.5, 10_000)
+    generator = random.Random(7)
+    vectors = [
+        array("f", [generator.gauss(0, 1) for _ in range(64)]).tobytes() for _ in range(3_000)
+    ]
+    for number, vector in enumerate(vectors):
+        await questions.add("scope", vector, f"key {number}")
+
+    search = asyncio.create_task(questions.find("scope", vectors[1_234]))
+    turns = 0
+    while not search.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert await search == ("key 1234", pytest.approx(1.0))
+    assert turns > 3  # without a thread, the search ends in the first
+
+    cancelled = asyncio.create_task(questions.find("scope", vectors[0]))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await questions.drop("key 0")
+    found = await questions.find("scope", vectors[0])
+    assert found is None or found[0] != "key 0"

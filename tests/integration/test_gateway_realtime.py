@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from websockets.exceptions import ConnectionClosedOK
 
 from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_files import RoutedGateway
+from support.gateways.key_holders import (
+    ManualClocks,
+    create_key,
+    open_authorizer,
+    sum_spending,
+)
+from vibe_llms.daemons.keys.ledger import KeyLedger
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.testing.simulator import Simulator
 
 TABLES = '[models.voice]\ntargets = ["first:gpt-realtime"]\n'
@@ -160,4 +169,58 @@ async def test_what_was_reserved_is_settled(routed: RoutedGateway) -> None:
         await connection.recv()
         await connection.response.create()
         await connection.recv()
-    assert authorizer.calls == ["reserve", "settle"]
+    # The next response was reserved, and not requested.
+    assert authorizer.calls == ["reserve", "settle", "reserve", "release"]
+
+
+async def test_a_spent_budget_ends_the_connection_with_an_error_event(
+    routed: RoutedGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The usage of each response is charged when it arrives."""
+
+    def price(usage: Usage | None, descriptor: object) -> Decimal | None:
+        return None if usage is None else Decimal(usage.output_tokens) / 10
+
+    monkeypatch.setattr("vibe_llms.daemons.gateway.realtime.price_in_cents", price)
+    key = create_key(tmp_path / "keys", cents_per_day=4, requests_per_minute=2)
+    authorizer = open_authorizer(tmp_path / "keys", ManualClocks())
+    async with routed.run(TABLES, authorizer=authorizer):
+        async with connect(routed, key) as connection:
+            await connection.recv()
+            for _ in range(2):
+                await connection.response.create()
+                assert (await connection.recv()).type == "response.done"
+            event = await connection.recv()
+            assert event.type == "error"
+            assert event.error.code == "insufficient_quota"
+            assert "4 cents" in event.error.message
+            with pytest.raises(Exception, match="1008"):
+                await connection.recv()
+        with pytest.raises(Exception, match="403"):  # nothing is left for another connection
+            async with connect(routed, key):
+                pass
+    assert len(routed.vendor.messages) == 2  # type: ignore[attr-defined]
+    assert (routed.records[0].error, routed.records[0].cents) == ("access", Decimal(4))
+
+
+async def test_a_connection_within_its_budget_charges_what_it_used(
+    routed: RoutedGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "vibe_llms.daemons.gateway.realtime.price_in_cents",
+        lambda usage, _: usage and Decimal(usage.output_tokens) / 10,
+    )
+    key = create_key(tmp_path / "keys", cents_per_day=9)
+    authorizer = open_authorizer(tmp_path / "keys", ManualClocks())
+    async with routed.run(TABLES, authorizer=authorizer):
+        for _ in range(2):
+            async with connect(routed, key) as connection:
+                await connection.recv()
+                await connection.response.create()
+                assert (await connection.recv()).type == "response.done"
+    assert [record.cents for record in routed.records] == [Decimal(2), Decimal(2)]
+    clocks = ManualClocks()
+    ledger = KeyLedger(tmp_path / "keys", read_clock=clocks.read, read_time=clocks.read_time)
+    with closing(ledger):
+        spending = sum_spending(ledger.survey())
+    assert (spending.cents, spending.requests, spending.perhaps_requests) == (Decimal(4), 2, 0)

@@ -35,6 +35,8 @@ class InvocationContext:
     Attributes:
         invocation_id: The model's id of the call.
         run_id: Id of the run; empty outside of one.
+        subject: Outside of a run, the name of the client as the tools daemon knows it; empty for
+            the user of this machine.
         idempotency_key: A key that is equal for all attempts at one call. Pass the key to services
             that support idempotency.
         listener: Called on progress, in the event loop of the context.
@@ -46,6 +48,7 @@ class InvocationContext:
 
     invocation_id: str = ""
     run_id: str = ""
+    subject: str = ""
     idempotency_key: str = ""
     listener: Callable[[str], None] | None = attrs.field(default=None, repr=False)
     host: Host | None = attrs.field(default=None, repr=False)

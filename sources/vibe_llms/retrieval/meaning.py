@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from zlib import crc32
 
+import attrs
+
 from vibe_llms.application import Application, access_application
 from vibe_llms.conversations.index.tokenization import compose_match
 from vibe_llms.exceptions import ConverseError, Stage, StoreError, UnknownNameError
 from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
 from vibe_llms.instruments.embedders import Embedder
+from vibe_llms.instruments.rankers import Ranker
 from vibe_llms.messages.vectors import FLOAT_BYTES, ensure_texts
+from vibe_llms.models.genera import Genus
 from vibe_llms.retrieval.database import PassageDatabase
 from vibe_llms.retrieval.ranking import MeaningHit, find_passages
 from vibe_llms.retrieval.sources import (
@@ -39,6 +44,9 @@ _Answer = TypeVar("_Answer")
 
 BATCH: Final = 256
 """Passages between two commits: the most that an interruption loses."""
+
+RANKED: Final = 50
+"""Passages that a ranker orders."""
 
 GROUP: Final = 32
 """Documents that are read together, so that short ones share a request."""
@@ -76,22 +84,33 @@ class MeaningIndex(Closing):
         self._conversations = conversations
         self._index = index
         self._progress = progress
+        self._ranker: Ranker | None | Absence = ABSENT
+        self._unreadable: dict[str, str] = {}  # errors of folders, by collection
+        self._notices: tuple[str, ...] = ()
         self._database: PassageDatabase | None = None
         self._lock = asyncio.Lock()
         self._mutex = threading.Lock()
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Sentences about what the last call left out, such as a folder that cannot be read."""
+        return self._notices
+
     async def update(self) -> int:
         """Embed the texts that are new or have changed; return the number of new passages.
 
-        It commits regularly, so that the next call continues after an interruption.
+        It commits regularly, so that the next call continues after an interruption. A folder that
+        cannot be read is left out, and named in :attr:`notices`.
 
         Raises:
             DependencyError: A library that it needs is not installed.
-            ConverseError: The embedder failed, or a folder cannot be read.
+            ConverseError: The embedder failed, or no source can be read.
         """
         async with self._open() as database:
-            sources = await asyncio.to_thread(self._list_sources)
-            return sum([await self._update_source(database, source) for source in sources])
+            added = 0
+            for source, stamps in await self._survey_sources():
+                added += await self._update_source(database, source, stamps)
+            return added
 
     async def search(
         self,
@@ -104,8 +123,9 @@ class MeaningIndex(Closing):
     ) -> list[MeaningHit]:
         """Return the passages that are nearest in meaning or have the query's words.
 
-        The rankings of both are joined by reciprocal rank fusion. Of several passages of one
-        message, only the best is returned.
+        The rankings of both are joined by reciprocal rank fusion. If the configuration has a
+        ranker, it then orders the best :data:`RANKED` passages. Of several passages of one message,
+        only the best is returned.
 
         Args:
             query: A question or a description, in any language that the embedder knows.
@@ -125,11 +145,38 @@ class MeaningIndex(Closing):
             await self.update()
         match = compose_match(query, None, any_word=True)
         (vector,) = _list_bytes(await self._embedder.embed(query, purpose="query"))
+        self._notices = tuple(self._unreadable.values())
+        ranker = await self._access_ranker()
+        fetched = limit if ranker is None else max(limit, RANKED)
         async with self._open() as database:
-            collections = [each.collection for each in await asyncio.to_thread(self._list_sources)]
-            return await self._call(
-                find_passages, database, collections, vector, match, limit, role, parts
+            sources = await asyncio.to_thread(self._list_sources)
+            collections = [source.collection for source in sources]
+            readable = [each for each in collections if each not in self._unreadable]
+            hits = await self._call(
+                find_passages, database, readable, vector, match, fetched, role, parts
             )
+        if ranker is not None and len(hits) > 1:
+            hits = await self._rank(ranker, query, hits)
+        return hits[:limit]
+
+    async def _access_ranker(self) -> Ranker | None:
+        if isinstance(self._ranker, Absence):
+            self._ranker = await asyncio.to_thread(_find_ranker, self._application)
+        return self._ranker
+
+    async def _rank(
+        self, ranker: Ranker, query: str, hits: Sequence[MeaningHit]
+    ) -> list[MeaningHit]:
+        """Return the hits in the order of the ranker; the first :data:`RANKED` are ranked."""
+        ranked, others = hits[:RANKED], hits[RANKED:]
+        try:
+            ranking = await ranker.rank(query, [hit.text for hit in ranked])
+        except ConverseError as error:
+            # The joined rankings are an order, too; a search works without the ranker.
+            self._notices = (*self._notices, f"The passages were not ranked again: {error}")
+            return list(hits)
+        found = [attrs.evolve(ranked[each.index], relevance=each.score) for each in ranking.ranked]
+        return [*found, *others]
 
     async def count(self) -> int:
         """Return the number of passages that can be searched."""
@@ -151,6 +198,8 @@ class MeaningIndex(Closing):
                 database, self._database = self._database, None
                 await self._call(database.close)
         await self._embedder.close()
+        if isinstance(self._ranker, Ranker):
+            await self._ranker.close()
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[PassageDatabase]:
@@ -171,9 +220,31 @@ class MeaningIndex(Closing):
             sources.insert(0, ConversationSource(self._index or self._application.index))
         return sources
 
-    async def _update_source(self, database: PassageDatabase, source: PassageSource) -> int:
+    async def _survey_sources(self) -> list[tuple[PassageSource, Mapping[str, str]]]:
+        """Return the readable sources with the stamps of their documents.
+
+        Raises:
+            ConverseError: There is no readable source.
+        """
+        surveyed: list[tuple[PassageSource, Mapping[str, str]]] = []
+        errors: dict[str, ConverseError] = {}
+        for source in await asyncio.to_thread(self._list_sources):
+            try:
+                surveyed.append((source, await asyncio.to_thread(source.survey)))
+            except ConverseError as error:
+                if not isinstance(source, FolderSource):
+                    raise
+                errors[source.collection] = error
+        if errors and not surveyed:
+            raise next(iter(errors.values()))
+        self._unreadable = {name: str(error) for name, error in errors.items()}
+        self._notices = tuple(self._unreadable.values())
+        return surveyed
+
+    async def _update_source(
+        self, database: PassageDatabase, source: PassageSource, current: Mapping[str, str]
+    ) -> int:
         known = await self._call(database.survey_stamps, source.collection)
-        current = await asyncio.to_thread(source.survey)
         gone = known.keys() - current.keys()
         await self._call(database.remove, source.collection, gone)
         changed = [name for name, stamp in current.items() if known.get(name) != stamp]
@@ -251,11 +322,28 @@ class SyncMeaningIndex(SyncFace[MeaningIndex]):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(MeaningIndex(*args, **settings))
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Sentences about what the last call left out, such as a folder that cannot be read."""
+        return self.asynchronous.notices
+
     update = blocking(MeaningIndex.update)
     search = blocking(MeaningIndex.search)
     count = blocking(MeaningIndex.count)
     forget = blocking(MeaningIndex.forget)
     close = blocking(MeaningIndex.close)
+
+
+def _find_ranker(application: Application) -> Ranker | None:
+    """Return the configured ranker; ``None`` if it is an embedder, whose vectors are compared."""
+    configuration = application.configuration
+    name = configuration.find_default(Genus.RANKER)
+    if name == configuration.find_default(Genus.EMBEDDER):  # as by default
+        return None
+    resolved = application.resolve_address(name)
+    known = application.catalogue.access_attributes(resolved) if resolved.name else None
+    is_embedder = known is not None and known.genus is Genus.EMBEDDER
+    return None if is_embedder else Ranker(application=application)
 
 
 def _read_all(source: PassageSource, names: Sequence[str]) -> list[SourceDocument]:

@@ -40,6 +40,7 @@ class MeaningHit:
         score: Joined rank; only comparable within one search.
         similarity: Cosine of the angle between the vectors of the query and the passage; ``None``
             if only its words were found.
+        relevance: Score of the configured ranker; ``None`` without one.
     """
 
     collection: str
@@ -52,6 +53,7 @@ class MeaningHit:
     text: str
     score: float
     similarity: float | None
+    relevance: float | None = None
 
 
 def find_passages(

@@ -118,9 +118,10 @@ class RecallEnsemble(GrantedEnsemble):
         except ConverseError as error:
             return fail(str(error))
         try:
-            hits = await self._search(self._index, question, context.run_id)
+            hits = await self._search(self._index, question, context)
         except ConverseError as error:
             return fail(str(error))
+        notes += self._index.notices
         if not hits:
             notes.append("Nothing was found.")
         passages = [_describe(number, hit) for number, hit in enumerate(hits, 1)]
@@ -129,26 +130,30 @@ class RecallEnsemble(GrantedEnsemble):
             structured={"passages": [_encode(hit) for hit in hits]},
         )
 
-    async def _search(self, index: MeaningIndex, question: str, run_id: str) -> list[MeaningHit]:
+    async def _search(
+        self, index: MeaningIndex, question: str, context: InvocationContext
+    ) -> list[MeaningHit]:
         """Return the best passages, without those of the run itself and of other owners."""
         limit, hits = self.settings.limit, []
         # Usually a few more than the limit are enough.
         for fetched in (4 * limit, MAX_NEIGHBORS):
             found = await index.search(question, limit=fetched, update=False)
-            hits = await asyncio.to_thread(self._filter, found, run_id)
+            hits = await asyncio.to_thread(self._filter, found, context)
             if len(hits) == limit or len(found) < fetched:
                 break
         return hits
 
-    def _filter(self, hits: Sequence[MeaningHit], run_id: str) -> list[MeaningHit]:
-        """Return the first hits that the owner of a run may see. Does file work."""
-        owner = self._read_owner(run_id) if run_id else ""
+    def _filter(self, hits: Sequence[MeaningHit], context: InvocationContext) -> list[MeaningHit]:
+        """Return the first hits that the caller may see. Does file work.
+
+        The caller is the owner of the run, or the client of the tools daemon. Without either, the
+        caller is the user of this machine, whose conversations have no owner.
+        """
+        run_id = context.run_id
+        owner = self._read_owner(run_id) if run_id else context.subject
         others = (hit for hit in hits if hit.collection != CONVERSATIONS or hit.document != run_id)
         own = (
-            hit
-            for hit in others
-            # Without an owner, the run is that of the user who has the store.
-            if owner == "" or hit.collection != CONVERSATIONS or self._belongs_to(hit, owner)
+            hit for hit in others if hit.collection != CONVERSATIONS or self._belongs_to(hit, owner)
         )
         return list(itertools.islice(own, self.settings.limit))
 

@@ -17,11 +17,13 @@ from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.exceptions import ConverseError, StoreError, UnknownNameError
-from vibe_llms.messages.canisters import SupervisorCanister
+from vibe_llms.messages.canisters import Origin, SupervisorCanister
 from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.rankings import RankedText, Ranking
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.providers.scripted.embedding import WordsEmbedder
 from vibe_llms.retrieval import MeaningIndex, SyncMeaningIndex
+from vibe_llms.retrieval.meaning import _find_ranker
 from vibe_llms.retrieval.ranking import join_rankings
 
 WORDS = "scripted:words"
@@ -197,11 +199,108 @@ def test_a_forgotten_folder_has_no_passages(application: Application, tmp_path: 
         assert index.count() == 0
 
 
-def test_a_missing_folder_is_an_error_that_names_it(
+def test_a_missing_folder_is_an_error_if_there_is_nothing_else(
     application: Application, tmp_path: Path
 ) -> None:
     with pytest.raises(ConverseError, match="nowhere"):
-        search(application, "x", folders=[tmp_path / "nowhere"])
+        search(application, "x", folders=[tmp_path / "nowhere"], conversations=False)
+
+
+def test_a_missing_folder_is_left_out_and_named(application: Application, tmp_path: Path) -> None:
+    save(application, "the bridge")
+    folders = [tmp_path / "gone", tmp_path / "docs"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a.txt").write_text(f"bridge of {folder.name}")
+    with SyncMeaningIndex(WORDS, application=application, folders=folders) as index:
+        assert len(index.search("bridge")) == 3
+        assert index.notices == ()
+        (folders[0] / "a.txt").unlink()
+        folders[0].rmdir()
+        for update in (True, False):
+            texts = {hit.text for hit in index.search("bridge", update=update)}
+            assert texts == {"the bridge", "bridge of docs"}
+            (notice,) = index.notices
+            assert str(folders[0]) in notice
+        folders[0].mkdir()
+        (folders[0] / "a.txt").write_text("bridge again")
+        assert len(index.search("bridge")) == 3
+        assert index.notices == ()
+
+
+class _Ranker:
+    """Orders texts by their length, the shortest first; or fails."""
+
+    def __init__(self, error: ConverseError | None = None) -> None:
+        self.error, self.texts = error, list[str]()
+
+    async def rank(self, query: str, texts: Any, **_: Any) -> Ranking:
+        if self.error is not None:
+            raise self.error
+        self.texts = list(texts)
+        order = sorted(range(len(self.texts)), key=lambda index: len(self.texts[index]))
+        ranked = tuple(
+            RankedText(index=each, score=1.0 / (each + 1), text=self.texts[each]) for each in order
+        )
+        return Ranking(ranked=ranked, origin=Origin(provider="test", model="short"))
+
+    async def close(self) -> None: ...
+
+
+def test_a_ranker_orders_what_was_found(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["bridge bridge bridge", "a bridge in the far north of the country", "bridge"]
+    save(application, *texts, "bread")
+    ranker = _Ranker()
+    monkeypatch.setattr("vibe_llms.retrieval.meaning._find_ranker", lambda _: ranker)
+    with SyncMeaningIndex(WORDS, application=application) as index:
+        hits = index.search("bridge", limit=2)
+        assert [hit.text for hit in hits] == ["bread", "bridge"]  # the shortest
+        assert all(hit.relevance is not None for hit in hits)
+        assert set(texts) <= set(ranker.texts)
+        ranker.error = ConverseError(detail="The ranker is busy.")
+        hits = index.search("bridge", limit=2)
+        assert "bread" not in [hit.text for hit in hits]
+        (notice,) = index.notices
+        assert "busy" in notice
+
+
+@pytest.mark.parametrize(
+    ("ranker", "is_used"),
+    [("", False), ("local:e5-small", False), (WORDS, False), ("jina:jina-reranker-v3", True)],
+)
+def test_only_a_ranker_of_its_own_is_used(tmp_path: Path, ranker: str, is_used: bool) -> None:
+    """An embedder as the ranker would compare the same vectors again."""
+    application = Application(
+        load_configuration(
+            environment={},
+            working_directory=tmp_path,
+            command_line={"ranker": ranker} if ranker else {},
+        )
+    )
+    assert (_find_ranker(application) is not None) == is_used
+
+
+def test_a_full_disk_leaves_the_index_whole(application: Application) -> None:
+    save(application, "the bridge over the river")
+    with SyncMeaningIndex(WORDS, application=application) as index:
+        assert index.update() == 1
+        database = index.asynchronous._database
+        assert database is not None
+        connection = database._connection
+        pages = connection.execute("PRAGMA page_count").get
+        connection.execute(f"PRAGMA max_page_count = {pages}")  # as if the disk were full
+        long = save(application, *(f"bridge {number} " * 400 for number in range(40)))
+        with pytest.raises(StoreError) as failure:
+            index.update()
+        assert "\n" not in str(failure.value)
+        assert "space" in str(failure.value)
+        assert next(hit.text for hit in index.search("river", update=False)).endswith("river")
+        connection.execute("PRAGMA max_page_count = 1000000")
+        index.update()
+        assert long.id in [hit.document for hit in index.search("bridge 39", update=False)]
+        assert connection.execute("PRAGMA integrity_check").get == "ok"
 
 
 def test_an_interrupted_update_continues(

@@ -33,13 +33,15 @@ def produce_application(tmp_path: Path, **settings: Any) -> Application:
     )
 
 
-async def recall(application: Application, question: str, *, run_id: str = "") -> Outcome:
+async def recall(
+    application: Application, question: str, *, run_id: str = "", subject: str = ""
+) -> Outcome:
     """Calls the tool once."""
     (ensemble,) = await application.produce_ensembles(["recall"])
     assert isinstance(ensemble, RecallEnsemble)
     await ensemble.connect()
     try:
-        return await ensemble.recall(question, InvocationContext(run_id=run_id))
+        return await ensemble.recall(question, InvocationContext(run_id=run_id, subject=subject))
     finally:
         await ensemble.disconnect()
         await application.close()
@@ -94,6 +96,10 @@ async def test_a_run_sees_only_conversations_of_its_owner(tmp_path: Path) -> Non
     outcome = await recall(application, "money", run_id=saved["run"])
 
     assert [name for name, each in saved.items() if each in outcome.text] == ["own"]
+    # Outside of a run: a client of the tools daemon, and the user of this machine.
+    for subject, seen in (("bob", ["other"]), ("eve", []), ("", ["nobody"])):
+        outcome = await recall(application, "money", subject=subject)
+        assert [name for name, each in saved.items() if each in outcome.text] == seen
 
 
 async def test_owners_with_many_conversations_do_not_hide_the_own_one(tmp_path: Path) -> None:
@@ -139,8 +145,17 @@ async def test_a_blank_question_fails_in_words(tmp_path: Path, question: str) ->
     assert "empty" in outcome.text
 
 
-async def test_a_missing_folder_fails_in_words(tmp_path: Path) -> None:
-    outcome = await recall(produce_application(tmp_path, folders=["gone"]), "money")
+async def test_a_missing_folder_is_named_beside_the_passages(tmp_path: Path, folder: Path) -> None:
+    outcome = await recall(produce_application(tmp_path, folders=["gone", "docs"]), "money")
+
+    assert not outcome.is_error
+    assert str(tmp_path / "gone") in outcome.text
+    assert "Limit the money of a key." in outcome.text
+
+
+async def test_no_readable_source_fails_in_words(tmp_path: Path) -> None:
+    application = produce_application(tmp_path, folders=["gone"], conversations=False)
+    outcome = await recall(application, "money")
 
     assert outcome.is_error
     assert str(tmp_path / "gone") in outcome.text

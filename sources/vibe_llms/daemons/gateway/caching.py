@@ -105,7 +105,7 @@ async def _answer(call: GatewayCall, answers: ModelCache, keys: RequestKeys) -> 
     if answer is None and answers.questions is not None and keys.scope:
         vector = await _embed(call, keys.question)
         if vector is not None and not is_bypassed:
-            answer, added = _find_similar(answers, answers.questions, keys.scope, vector)
+            answer, added = await _find_similar(answers, answers.questions, keys.scope, vector)
     call.record.cache = added[CACHE_HEADER]
     call.http.added = {**call.http.added, **added}
     if answer is not None:
@@ -114,7 +114,7 @@ async def _answer(call: GatewayCall, answers: ModelCache, keys: RequestKeys) -> 
         return
     await _record(call, answers, keys.exact)
     if answers.questions is not None and vector is not None and answers.find(keys.exact):
-        answers.questions.add(keys.scope, vector, keys.exact)
+        await answers.questions.add(keys.scope, vector, keys.exact)
 
 
 async def _embed(call: GatewayCall, question: str) -> bytes | None:
@@ -127,17 +127,17 @@ async def _embed(call: GatewayCall, question: str) -> bytes | None:
         return None
 
 
-def _find_similar(
+async def _find_similar(
     answers: ModelCache, questions: SimilarQuestions, scope: str, vector: bytes
 ) -> tuple[StoredAnswer | None, dict[str, str]]:
     """Return the answer of a similar question that has not expired, and the added headers."""
-    found = questions.find(scope, vector)
+    found = await questions.find(scope, vector)
     if found is not None:
         key, similarity = found
         answer = answers.find(key)
         if answer is not None:
             return answer, {CACHE_HEADER: "similar", SIMILARITY_HEADER: f"{similarity:.4f}"}
-        questions.drop(key)
+        await questions.drop(key)
     return None, {CACHE_HEADER: "miss"}
 
 

@@ -1,12 +1,15 @@
 """OpenAI's Realtime API: the client's WebSocket is connected with the vendor's, unchanged.
 
-Messages go through in both directions. The usage in ``response.done`` is added up, for the record,
-the metrics and the client's budget.
+Messages go through in both directions. The usage in ``response.done`` is charged to the client's
+budget as it arrives; once the budget is spent, the connection ends. It is also added up, for the
+record and the metrics.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +25,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.asgi_types import ClientGone, Receive, Scope, Send
 from vibe_llms.daemons.service import Service, generate_request_id
 from vibe_llms.dialects.openai_usage import normalize_openai_usage
-from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.exceptions import AccessError, ConverseError, UnknownNameError
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.foundation.secrets import Secret
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 PATH: Final = "/v1/realtime"
+
+LEAST_CENTS: Final = Decimal("0.000001")
+"""Reserved for each response, so that a budget that is spent exactly admits no further one."""
 
 _CONNECT_SECONDS: Final = 20.0
 # Close codes of RFC 6455.
@@ -94,32 +100,80 @@ class RealtimeSockets:
         upstream = await self._gateway.upstreams.access(record.model)
         ensure_admitted(grant, record.model or upstream.address)
         record.address = upstream.address
-        reservation = await _reserve(grant, record)
-        tally = _UsageTally()
+        account = _ConnectionAccount(grant, record, upstream)
+        await account.open()
         try:
             async with await _connect(upstream, call) as vendor:
                 record.status = 101
                 await send({"type": "websocket.accept"})
-                await _relay(vendor, receive, send, tally)
+                await _relay(vendor, receive, send, account)
         finally:
-            record.usage = tally.usage
-            record.cents = price_in_cents(tally.usage, upstream.model.descriptor)
-            if reservation is not None:
-                await reservation.settle(tally.usage, record.cents)
+            record.usage = account.usage
+            record.cents = price_in_cents(account.usage, upstream.model.descriptor)
+            await account.close()
 
 
-async def _reserve(grant: Grant | None, record: CallRecord) -> Reservation | None:
-    """Reserve the connection: its usage is unknown until it ends."""
-    if grant is None:
-        return None
-    demand = Demand(
-        model=record.model,
-        address=record.address,
-        input_tokens=0,
-        output_tokens=0,
-        cents=Decimal(0),
-    )
-    return await grant.reserve(demand)
+class _ConnectionAccount:
+    """Usage of a connection, charged to the client's budget after each response.
+
+    Attributes:
+        usage: Sum of all responses; ``None`` before the first one.
+    """
+
+    def __init__(self, grant: Grant | None, record: CallRecord, upstream: Upstream) -> None:
+        self._grant = grant
+        self._record = record
+        self._descriptor = upstream.model.descriptor
+        self._reservation: Reservation | None = None
+        self.usage: Usage | None = None
+
+    async def open(self) -> None:
+        """Reserve the first response. Raises AccessError."""
+        await self._reserve(is_paced=True)
+
+    async def charge(self, data: str | bytes) -> None:
+        """Charge the usage in a message, if it is the end of a response.
+
+        Raises:
+            AccessError: The budget does not suffice for another response.
+        """
+        usage = _read_usage(data)
+        if usage is None:
+            return
+        self.usage = usage if self.usage is None else self.usage + usage
+        if self._reservation is None:
+            return
+        reservation, self._reservation = self._reservation, None
+        await reservation.settle(usage, price_in_cents(usage, self._descriptor))
+        # Limits per minute apply to connections: the vendor has its own for responses.
+        await self._reserve(is_paced=False)
+
+    def note(self, error: AccessError) -> None:
+        """Record why the gateway ends the connection."""
+        self._record.error, self._record.detail = error.WORD, str(error)
+
+    async def close(self) -> None:
+        """Settle or release what is reserved."""
+        if self._reservation is None:
+            return
+        if self.usage is None:
+            await self._reservation.settle(None, None)  # there may have been part of a response
+        else:
+            await self._reservation.release()
+
+    async def _reserve(self, *, is_paced: bool) -> None:
+        """Reserve a response, whose usage is unknown until it ends."""
+        if self._grant is None:
+            return
+        demand = Demand(
+            model=self._record.model,
+            address=self._record.address,
+            input_tokens=0,
+            output_tokens=0,
+            cents=LEAST_CENTS,
+            is_paced=is_paced,
+        )
+        self._reservation = await self._grant.reserve(demand)
 
 
 async def _connect(upstream: Upstream, call: HttpCall) -> ClientConnection:
@@ -168,11 +222,11 @@ async def _connect(upstream: Upstream, call: HttpCall) -> ClientConnection:
 
 
 async def _relay(
-    vendor: ClientConnection, receive: Receive, send: Send, tally: _UsageTally
+    vendor: ClientConnection, receive: Receive, send: Send, account: _ConnectionAccount
 ) -> None:
     """Pass messages on in both directions until one side closes."""
     upward = asyncio.create_task(_send_up(vendor, receive))
-    downward = asyncio.create_task(_send_down(vendor, send, tally))
+    downward = asyncio.create_task(_send_down(vendor, send, account))
     try:
         await asyncio.wait({upward, downward}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -193,16 +247,20 @@ async def _send_up(vendor: ClientConnection, receive: Receive) -> None:
                 await vendor.send(message["bytes"] if text is None else text)
 
 
-async def _send_down(vendor: ClientConnection, send: Send, tally: _UsageTally) -> None:
+async def _send_down(vendor: ClientConnection, send: Send, account: _ConnectionAccount) -> None:
     from websockets.exceptions import ConnectionClosed
 
     with suppress(ClientGone):
         try:
             while True:
                 data = await vendor.recv()
-                tally.read(data)
                 field = "text" if isinstance(data, str) else "bytes"
                 await send({"type": "websocket.send", field: data})
+                await account.charge(data)
+        except AccessError as error:
+            account.note(error)
+            await send({"type": "websocket.send", "text": _compose_error(error)})
+            await send(_compose_close(_POLICY_VIOLATION, str(error)))
         except ConnectionClosed as closed:
             frame = closed.rcvd
             code = _UPSTREAM_FAILED if frame is None else frame.code
@@ -217,27 +275,26 @@ def _compose_close(code: int, reason: str) -> dict[str, Any]:
     return {"type": "websocket.close", "code": code, "reason": short}
 
 
-class _UsageTally:
-    """Sum of the usage of a connection's responses."""
+def _compose_error(error: AccessError) -> str:
+    """Return an error as an event of the Realtime API."""
+    fields = {"type": "insufficient_quota", "code": "insufficient_quota", "message": str(error)}
+    event = {"type": "error", "event_id": f"event_{os.urandom(10).hex()}", "error": fields}
+    return json.dumps(event)
 
-    def __init__(self) -> None:
-        self.usage: Usage | None = None
 
-    def read(self, data: str | bytes) -> None:
-        """Add the usage of a message, if it is the end of a response."""
-        raw = data.encode() if isinstance(data, str) else data
-        if _DONE not in raw:  # few messages are decoded
-            return
-        try:
-            event = msgspec.json.decode(raw)
-        except UNREADABLE:
-            return
-        if not isinstance(event, dict) or event.get("type") != "response.done":
-            return
-        response = event.get("response")
-        native = response.get("usage") if isinstance(response, dict) else None
-        if isinstance(native, dict):
-            usage = normalize_openai_usage(
-                native, input_name="input_tokens", output_name="output_tokens"
-            )
-            self.usage = usage if self.usage is None else self.usage + usage
+def _read_usage(data: str | bytes) -> Usage | None:
+    """Return the usage in a message, if it is the end of a response."""
+    raw = data.encode() if isinstance(data, str) else data
+    if _DONE not in raw:  # few messages are decoded
+        return None
+    try:
+        event = msgspec.json.decode(raw)
+    except UNREADABLE:
+        return None
+    if not isinstance(event, dict) or event.get("type") != "response.done":
+        return None
+    response = event.get("response")
+    native = response.get("usage") if isinstance(response, dict) else None
+    if not isinstance(native, dict):
+        return None
+    return normalize_openai_usage(native, input_name="input_tokens", output_name="output_tokens")

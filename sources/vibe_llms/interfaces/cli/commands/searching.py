@@ -86,6 +86,8 @@ async def _search_meaning(
     progress = TerminalProgress("conversations")
     async with application, MeaningIndex(application=application, progress=progress) as index:
         found = await index.search(query, limit=limit, role=role, parts=parts)
+        for notice in index.notices:
+            note(notice)
     return [produce_search_hit(hit, _read_name(application.store, hit.document)) for hit in found]
 
 

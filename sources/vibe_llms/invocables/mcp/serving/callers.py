@@ -104,6 +104,7 @@ class ClientCall:
         key = meta.get(KEY_META)
         invocation = InvocationContext(
             invocation_id=str(self._context.request_id),
+            subject=access_subject(self._context) or "",
             idempotency_key=key if isinstance(key, str) else "",
             host=self,
             meta=strip_meta(meta),

@@ -49,6 +49,8 @@ async def add(folders: tuple[str, ...], yes: bool) -> None:
     )
     async with application, index:
         added = await index.update()
+        for notice in index.notices:
+            note(notice)
         total = await index.count()
     sys.stdout.write(f"New passages: {added}. Passages in all: {total}.\n")
 

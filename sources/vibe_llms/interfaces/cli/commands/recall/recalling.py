@@ -50,6 +50,8 @@ async def search(
     )
     async with application, index:
         hits = await index.search(repair(" ".join(words)), limit=limit)
+    for notice in index.notices:
+        note(notice)
     if as_json:
         write_json([attrs.asdict(hit) for hit in hits])
         return
