@@ -96,5 +96,6 @@ class CallFailedEvent:
 CallEvent: TypeAlias = (
     CallStartedEvent | CallRetriedEvent | CallPieceEvent | CallFinishedEvent | CallFailedEvent
 )
+"""Any event of a call."""
 CallListener: TypeAlias = Callable[[Any], object]
 """Listener that receives every :data:`CallEvent`; it may receive other events, too."""

@@ -71,3 +71,8 @@ def join_moderations(parts: Sequence[Moderation]) -> Moderation:
         return parts[0]
     verdicts = tuple(verdict for part in parts for verdict in part)
     return Moderation(verdicts=verdicts, origin=join_origins(parts), losses=join_losses(parts))
+
+
+def split_moderation(moderation: Moderation) -> list[Moderation]:
+    """Return the verdict about each text as a value of its own."""
+    return [attrs.evolve(moderation, verdicts=(verdict,)) for verdict in moderation]

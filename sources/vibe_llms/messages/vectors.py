@@ -137,3 +137,12 @@ def join_vectors(parts: Sequence[Vectors]) -> Vectors:
         origin=join_origins(parts),
         losses=join_losses(parts),
     )
+
+
+def split_vectors(vectors: Vectors) -> list[Vectors]:
+    """Return the vector of each text as a value of its own."""
+    size = vectors.width * FLOAT_BYTES
+    return [
+        attrs.evolve(vectors, data=vectors.data[start : start + size])
+        for start in range(0, len(vectors.data), size)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import attrs
@@ -12,6 +12,8 @@ import attrs
 from vibe_llms.foundation.result_caches import ResultCache
 from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.moderations import ModerationRequest, join_moderations, split_moderation
+from vibe_llms.messages.vectors import EmbeddingRequest, join_vectors, split_vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.interfaces import CallModel
 from vibe_llms.providers.piece_streams import Piece, PieceStream, open_stream
@@ -61,7 +63,8 @@ def cache_calls(model: CallModel[In, Out], cache: CallCache | None) -> CallModel
 class CachedModel(Generic[In, Out]):
     """A model of any genus whose results are cached.
 
-    The usage of a result from the cache is zero, as nothing was sent.
+    Vectors and verdicts are cached for each text, so that only new texts are sent; other results
+    are cached as a whole. The usage of a result from the cache is zero, as nothing was sent.
 
     Args:
         model: The model.
@@ -93,17 +96,68 @@ class CachedModel(Generic[In, Out]):
         Raises:
             ConverseError: The call failed; nothing is cached.
         """
-        cache, key = self._cache, self._compose_key(request)
-        found = cache.find(key)
-        if found is None:
-            found = await cache.await_flight(key)
+        result: Out
+        if isinstance(request, EmbeddingRequest):
+            result = await self._call_for_texts(request, split_vectors, join_vectors)
+            return result
+        if isinstance(request, ModerationRequest):
+            result = await self._call_for_texts(request, split_moderation, join_moderations)
+            return result
+        key = self._compose_key(request)
+        found = self._cache.find(key)
         if found is not None:
             return cast(Out, _without_usage(found))
+        result = await self._share(key, request)
+        self._cache.add(key, result)
+        return result
+
+    async def _call_for_texts(
+        self, request: Any, split: Callable[[Any], list[Any]], join: Callable[[list[Any]], Any]
+    ) -> Any:
+        """Call for the texts that are not cached, and join the results.
+
+        Args:
+            split: Returns the result of each text.
+            join: Joins such results.
+        """
+        # Parameters are hashed once for all texts.
+        parameters = self._compose_key(attrs.evolve(request, texts=("?",)))
+        keys = {text: digest_call((parameters,), text) for text in request.texts}
+        found = {text: self._cache.find(key) for text, key in keys.items()}
+        missing = [text for text, result in found.items() if result is None]
+        result: Any = None
+
+        async def call(texts: Sequence[str]) -> None:
+            nonlocal result
+            rest = attrs.evolve(request, texts=texts)
+            result = await self._share(self._compose_key(rest), rest)
+            for text, part in zip(texts, split(result), strict=True):
+                self._cache.add(keys[text], part)
+                found[text] = part
+
+        if missing:
+            await call(missing)
+            if len({getattr(part, "width", 0) for part in found.values()}) > 1:
+                missing = list(request.texts)  # the vendor has changed the model
+                await call(missing)
+            if len(missing) == len(request.texts):
+                return result
+        joined = join([found[text] for text in request.texts])
+        usage = _NOTHING_USED if result is None else result.usage
+        if joined.usage is None:
+            usage = None
+        return attrs.evolve(joined, origin=attrs.evolve(joined.origin, usage=usage))
+
+    async def _share(self, key: str, request: In) -> Out:
+        """Return the result of an equal running call, or of a new one. Raises ConverseError."""
+        cache = self._cache
+        shared = await cache.await_flight(key)
+        if shared is not None:
+            return cast(Out, _without_usage(shared))
         end_flight = cache.begin_flight(key)
         result: Out | None = None
         try:
             result = await self._model.call(request)
-            cache.add(key, result)
         finally:
             if end_flight is not None:
                 end_flight(result)
@@ -114,6 +168,9 @@ class CachedModel(Generic[In, Out]):
         return PieceStream(self._stream(request))
 
     async def _stream(self, request: In) -> AsyncIterator[Piece | Out]:
+        if isinstance(request, EmbeddingRequest | ModerationRequest):  # they have no pieces
+            yield await self.call(request)
+            return
         key = self._compose_key(request)
         found = self._cache.find(key)
         if found is not None:
@@ -174,8 +231,10 @@ def _feed(digest: _Hash, value: Any) -> None:
                 _feed(digest, each)
         case _ if attrs.has(type(value)):
             _feed(digest, type(value).__name__)
+            has_hash = getattr(value, "content_id", None) is not None
             for field in attrs.fields(type(value)):
-                if field.eq:
+                # The bytes of media are hashed already.
+                if field.eq and not (has_hash and field.name == "data"):
                     _feed(digest, getattr(value, field.name))
         case _:
             _feed(digest, repr(value))

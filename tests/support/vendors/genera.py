@@ -97,7 +97,7 @@ GENERA: Final = {
         genus=Genus.MODERATOR,
         model="omni-moderation-latest",
         request=ModerationRequest(texts=("hello", "I kill you")),
-        other=ModerationRequest(texts=("hello",)),
+        other=ModerationRequest(texts=("bye",)),
         operation="moderation",
     ),
     "illustrator": GenusCase(
