@@ -10,6 +10,7 @@ import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway
 from support.vendors.long_talks import FIELDS, write_body, write_conversation, write_message
+from vibe_llms.daemons.gateway import client_requests, translating
 from vibe_llms.testing.simulator import Say, Simulator
 
 PATHS = {
@@ -71,3 +72,26 @@ async def test_the_vendor_gets_what_a_single_request_would_send(
     assert len(together) == 5
     assert all(sizes)
     assert len(sizes) == 2
+
+
+async def test_a_body_is_decoded_once_as_soon_as_requests_are_translated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is not known to be translated; its model's name is read first."""
+    decoded: list[str] = []
+
+    def note(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def call(*arguments: Any) -> Any:
+            decoded.append(name)
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, call)
+
+    note(client_requests, "read_head")
+    note(translating, "decode_reporting_repair")
+    sent, _ = await list_sent(tmp_path, "chat_completions", apart=False)
+
+    assert decoded == ["read_head", "decode_reporting_repair"]
+    assert len(sent) == 5

@@ -48,6 +48,14 @@ def decode_body(body: bytes) -> dict[str, Any]:
         raise _refuse("The body is not a JSON object", error, body) from None
 
 
+def decode_if_valid(body: bytes) -> dict[str, Any] | None:
+    """Decode a body as a JSON object; return ``None`` if it is invalid or has lone surrogates."""
+    try:
+        return _OBJECT.decode(body)
+    except UNREADABLE:
+        return None
+
+
 def decode_form_fields(fields: Sequence[FormField]) -> dict[str, Any]:
     """Return the fields of a form by name.
 

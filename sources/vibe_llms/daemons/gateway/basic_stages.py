@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from vibe_llms.daemons.bodies import (
     decode_body,
+    decode_if_valid,
     ensure_few_values,
     may_have_many_values,
     perform_sized,
 )
-from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.calls import GatewayCall, read_body
 from vibe_llms.daemons.gateway.gateway import ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import can_pass, pass_through
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
@@ -48,6 +49,9 @@ async def read(call: GatewayCall) -> None:
     if may_have_many_values(http, body) and not is_form(http.headers.get("content-type", "")):
         await ensure_few_values(http, body)
     http.watch_client()
+    if call.read is read_body and call.face.name in call.gateway.translated:
+        native = await perform_sized(body, partial(decode_if_valid, body))
+        call.decoded = None if native is None else (body, native)
     request = call.request = call.read(call, body)
     record.model, record.streamed = request.model, request.streaming
     await call.proceed()
@@ -102,7 +106,11 @@ def fall_back(call: GatewayCall) -> Awaitable[None]:
 
 def ask(call: GatewayCall) -> Awaitable[None]:
     """Send the request upstream: unchanged if that uses the client's protocol, else translated."""
-    return pass_through(call) if can_pass(call) else translate(call)
+    if can_pass(call):
+        call.gateway.translated.discard(call.face.name)
+        return pass_through(call)
+    call.gateway.translated.add(call.face.name)
+    return translate(call)
 
 
 async def count(call: GatewayCall) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -24,8 +24,9 @@ Stage: TypeAlias = Callable[["GatewayCall"], Awaitable[None]]
 """One step of a request. It calls :meth:`GatewayCall.proceed` unless it has answered the client."""
 
 
-def _read_body(call: GatewayCall, body: bytes) -> ClientRequest:
-    return read_client_request(call.face, body)
+def read_body(call: GatewayCall, body: bytes) -> ClientRequest:
+    """Read a body in which the model's name is a field. Raises RequestError."""
+    return read_client_request(call.face, body, call.decoded and call.decoded[1])
 
 
 @define(kw_only=True, eq=False, slots=False, repr=False)
@@ -41,6 +42,8 @@ class GatewayCall:
         read: Parses the body. A face has a separate reader if the model is not a field of the body,
             but for example a part of the path.
         grant: Set by ``authenticate``; ``None`` without an authorizer.
+        decoded: Set by ``read``, if the request will probably be translated: the body as bytes and
+            as JSON.
         request: Set by ``read``.
         plan: Set by ``route``: the targets to try; ``None`` if the gateway has no tables.
         upstream: The model to ask; set by ``find_upstream``, or for each attempt by ``fall_back``.
@@ -53,8 +56,9 @@ class GatewayCall:
     record: CallRecord
     face: Face
     stages: Sequence[Stage] = ()
-    read: Callable[[GatewayCall, bytes], ClientRequest] = _read_body
+    read: Callable[[GatewayCall, bytes], ClientRequest] = read_body
     grant: Grant | None = None
+    decoded: tuple[bytes, dict[str, Any]] | None = None
     request: ClientRequest = attrs.field(init=False)
     plan: TargetPlan | None = None
     upstream: Upstream = attrs.field(init=False)
@@ -67,6 +71,11 @@ class GatewayCall:
         position = self._position
         self._position = position + 1
         return self.stages[position](self)
+
+    def take_decoded(self) -> dict[str, Any] | None:
+        """Return the decoded body, once; ``None`` if it was not decoded, or was replaced since."""
+        decoded, self.decoded = self.decoded, None
+        return decoded[1] if decoded and decoded[0] is self.request.body else None
 
     def choose(self, upstream: Upstream) -> None:
         """Set the upstream to ask."""
@@ -83,7 +92,7 @@ def handle(
     gateway: Gateway,
     face: Face,
     stages: Sequence[Stage],
-    read: Callable[[GatewayCall, bytes], ClientRequest] = _read_body,
+    read: Callable[[GatewayCall, bytes], ClientRequest] = read_body,
 ) -> Handler:
     """Return the handler of a route whose requests pass through these stages."""
 

@@ -184,8 +184,22 @@ _EMPTY_LIST: Final = re.compile(rb"\[\s*\]")
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
-def read_client_request(face: Face, body: bytes) -> ClientRequest:
-    """Read the model's name, and whether to stream, from a body. Raises RequestError."""
+def read_client_request(
+    face: Face, body: bytes, native: Mapping[str, Any] | None = None
+) -> ClientRequest:
+    """Read the model's name, and whether to stream, from a body.
+
+    Args:
+        native: The decoded body, if it was decoded already.
+
+    Raises:
+        RequestError: The body is invalid.
+    """
+    if native is not None and native.get("messages") != []:
+        model, stream = native.get("model", ""), native.get("stream")
+        if type(model) is str and (stream is None or type(stream) is bool):
+            streaming = face.streams_by_default if stream is None else stream
+            return ClientRequest(body=body, model=model, streaming=streaming)
     head = read_head(_HEAD, body)
     if _EMPTY_LIST.fullmatch(head.messages):
         raise explain_missing_message("messages")

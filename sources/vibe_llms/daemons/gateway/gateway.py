@@ -42,6 +42,8 @@ class Gateway:
     Attributes:
         router: The tables of the configuration file; ``None`` without any.
         request_limits: Limits on the counts in a translated request.
+        translated: Names of the protocols whose last request was translated. The whole body of the
+            next one is decoded at once, not its model's name first.
         prefixes: Cache of normalized conversations, so that only the new messages of a longer
             conversation are normalized.
     """
@@ -67,6 +69,7 @@ class Gateway:
         self.limits = limits
         self.request_limits = GatewayLimits()
         self.prefixes = PrefixCache()
+        self.translated: set[str] = set()
         self._authorizer = authorizer
         self._hosts = hosts
         self._name = name_gateway()

@@ -114,7 +114,9 @@ _INLINE: Final = Loss(
 def read_request(call: GatewayCall, prefixes: ClientPrefixes) -> tuple[dict[str, Any], Request]:
     """Return the decoded request, and the normalized one. Raises ConverseError."""
     body = call.request.body
-    native, is_repaired = decode_reporting_repair(body)
+    native, is_repaired = call.take_decoded(), False
+    if native is None:
+        native, is_repaired = decode_reporting_repair(body)
     ensure_bounds(native, call.gateway.request_limits, body)
     return native, _normalize(call, native, prefixes, _REPAIRED if is_repaired else ())
 
