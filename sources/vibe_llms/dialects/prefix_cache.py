@@ -8,12 +8,14 @@ ids, their cached translation for a vendor can be found again.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias
 
 import attrs
 import msgspec
 
 from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import AnyCanister
 
 MIN_MESSAGES: Final = 16
@@ -47,36 +49,69 @@ class PrefixStage:
 
     Attributes:
         count: Number of messages that the reader has read.
-        size: The length of these messages when encoded.
         reader: The reader.
     """
 
     count: int
-    size: int
     reader: ReaderState
 
 
-@frozen(eq=False)
+@frozen
+class _Source:
+    """Bytes of a request from which its messages are decoded if they are compared.
+
+    Attributes:
+        head: Encoded context of the messages.
+        body: The request as JSON.
+        field: The field with the messages.
+    """
+
+    head: bytes
+    body: bytes
+    field: str
+
+    def encode(self, counts: Sequence[int]) -> tuple[bytes, tuple[int, ...]]:
+        """Return the encoded messages, and the length of so many of them."""
+        try:
+            items: list[Any] = msgspec.json.decode(self.body)[self.field]
+            data = self.head + _encode(items)
+        except (*UNREADABLE, KeyError, TypeError, OverflowError):
+            return b"", ()  # never found, as after a repair or with integers of over 64 bits
+        return data, tuple(len(data) - len(_encode(items[count:])) for count in counts)
+
+
+@define(eq=False)
 class _Prefix:
     """The beginning of a conversation that was read.
 
+    Most are never compared, as no other conversation of the client begins with the same two
+    messages. So the messages of a new conversation are not encoded until then.
+
     Attributes:
         key: Key of the prefix in the cache.
-        data: The encoded messages; see :func:`_encode`.
         stages: The states of the reader, latest first: after all messages, then before the last
             ones.
+        sizes: For each stage, the length of its messages when encoded.
+        data: The encoded messages; see :func:`_encode`.
+        source: Bytes from which ``sizes`` and ``data`` are made; ``None`` if these are known.
         size_bytes: Approximate size of the prefix in memory.
     """
 
     key: _CacheKey
-    data: bytes
     stages: tuple[PrefixStage, ...]
+    sizes: tuple[int, ...]
+    data: bytes
+    source: _Source | None
     size_bytes: int
 
     def find_stage(self, conversation: bytes) -> PrefixStage | None:
         """Return the last stage from which the reading of a conversation can continue."""
-        for stage in self.stages:
-            if conversation.startswith(self.data[: stage.size]):
+        source = self.source
+        if source is not None:
+            self.data, self.sizes = source.encode([stage.count for stage in self.stages])
+            self.source = None  # last, for other threads
+        for stage, size in zip(self.stages, self.sizes, strict=False):
+            if conversation.startswith(self.data[:size]):
                 return stage
         return None
 
@@ -114,13 +149,17 @@ class PrefixCache:
         self._by_key: dict[_CacheKey, tuple[_Prefix, ...]] = {}
         self._sizes: dict[str, int] = {}
 
-    def open(self, client: str, *, is_ascii: bool = False) -> ClientPrefixes:
+    def open(self, client: str, body: bytes = b"") -> ClientPrefixes:
         """Return the part of the cache that belongs to one client, for one request.
 
         Args:
-            is_ascii: Whether all texts of the request are ASCII, which take less memory.
+            body: The request as JSON, if its messages are those that are looked up.
         """
-        return ClientPrefixes(self, client, is_ascii)
+        return ClientPrefixes(self, client, body)
+
+    def has(self, key: _CacheKey) -> bool:
+        """Return whether conversations with a key are cached."""
+        return key in self._by_key
 
     def find(
         self, key: _CacheKey, conversation: bytes
@@ -185,25 +224,31 @@ class ClientPrefixes:
 
     _cache: PrefixCache
     _client: str
-    _is_ascii: bool
+    _body: bytes
     _uses: list[_CacheUse] = attrs.field(factory=list, init=False)
 
-    def look_up(self, protocol: str, context: object, items: list[Any]) -> PrefixLookup | None:
+    def look_up(
+        self, protocol: str, context: object, items: list[Any], field: str
+    ) -> PrefixLookup | None:
         """Look for the beginning of a conversation; return ``None`` if it cannot be cached.
 
         Args:
             context: Other parts of the request that affect how its messages are read, as plain
                 data.
             items: The messages.
+            field: The field of the request with the messages.
         """
         try:
             head = msgspec.msgpack.encode(context)
+            key = (self._client, protocol, hash(head + _encode(items[:2])))
+            if self._body and not self._cache.has(key):
+                source = _Source(head, self._body, field)
+                return PrefixLookup(key, items, b"", source, None, None, self._uses)
             conversation = head + _encode(items)
         except OverflowError:  # an integer of more than 64 bits, which JSON may have
             return None
-        key = (self._client, protocol, hash(head + _encode(items[:2])))
         previous, stage = self._cache.find(key, conversation)
-        return PrefixLookup(key, conversation, items, self._is_ascii, previous, stage, self._uses)
+        return PrefixLookup(key, items, conversation, None, previous, stage, self._uses)
 
     def commit(self) -> None:
         """Cache the messages that were read. Not thread-safe."""
@@ -224,37 +269,53 @@ class PrefixLookup:
     """
 
     _key: _CacheKey
-    _conversation: bytes
     _items: list[Any]
-    _is_ascii: bool
+    _conversation: bytes
+    _source: _Source | None
     _previous: _Prefix | None
     stage: PrefixStage | None
     _uses: list[_CacheUse]
-    _new: list[PrefixStage] = attrs.field(factory=list, init=False)
+    _new: list[tuple[PrefixStage, int]] = attrs.field(factory=list, init=False)
 
     def record(self, count: int, reader: ReaderState) -> None:
         """Record a state of the reader for the cache; it must not be changed later.
 
         Args:
-            count: Number of messages that it has read."""
-        size = len(self._conversation) - len(_encode(self._items[count:]))
-        self._new.insert(0, PrefixStage(count, size, reader))
+            count: Number of messages that it has read.
+        """
+        size = 0
+        if self._source is None:
+            size = len(self._conversation) - len(_encode(self._items[count:]))
+        self._new.insert(0, (PrefixStage(count, reader), size))
 
     def finish(self) -> None:
         """Pass the recorded states on, to be cached by :meth:`ClientPrefixes.commit`."""
         if not self._new:  # the same request again
             self._uses.append(_CacheUse(new=None, found=self._previous))
             return
-        last, *others = self._new
+        (last, size), *others = self._new
         if not others and self._previous is not None:
             # Keep an earlier stage, in case the last messages change.
             end = last.count - CHANGEABLE_MESSAGES
-            others = [each for each in self._previous.stages if each.count <= end][:1]
-        data = self._conversation[: last.size]
-        factor = 2 if self._is_ascii else 5  # for the data, and the texts as strings
-        size_bytes = factor * len(data) + _CANISTER_BYTES * len(last.reader.canisters)
-        prefix = _Prefix(self._key, data, (last, *others), size_bytes)
+            earlier = zip(self._previous.stages, self._previous.sizes, strict=True)
+            others = [each for each in earlier if each[0].count <= end][:1]
+        stages, sizes = zip((last, size), *others, strict=True)
+        data = self._conversation[:size]
+        memory = _estimate_memory(data if self._source is None else self._source.body)
+        prefix = _Prefix(
+            key=self._key,
+            stages=stages,
+            sizes=sizes,
+            data=data,
+            source=self._source,
+            size_bytes=memory + _CANISTER_BYTES * len(last.reader.canisters),
+        )
         self._uses.append(_CacheUse(new=prefix, found=self._previous))
+
+
+def _estimate_memory(data: bytes) -> int:
+    """Return the memory of messages: once as bytes, and as texts, which ASCII makes smaller."""
+    return (2 if data.isascii() else 5) * len(data)
 
 
 def _encode(items: list[Any]) -> bytes:

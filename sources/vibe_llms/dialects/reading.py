@@ -291,7 +291,7 @@ def read_each(
     """
     lookup = None
     if cache is not None and isinstance(items, list) and len(items) >= MIN_MESSAGES:
-        lookup = cache.look_up(protocol, context, items)
+        lookup = cache.look_up(protocol, context, items, field)
     if lookup is None or not isinstance(items, list):
         _read_items(reader, items, 0, kind, field, protocol)
         return reader

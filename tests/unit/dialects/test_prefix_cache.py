@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import operator
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -242,25 +244,36 @@ def test_the_least_recently_used_entry_is_dropped_first() -> None:
     assert read("messages", talks[0], cache.open("a"))[0] is first[0]
 
 
+@pytest.mark.parametrize("index", [0, 7])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_integers_of_more_than_64_bits_are_read_without_the_cache(protocol: str) -> None:
+def test_integers_of_more_than_64_bits_are_read_without_the_cache(
+    protocol: str, index: int
+) -> None:
     cache = PrefixCache()
     talk = write_conversation(protocol, TURNS, with_tools=False)
-    talk[0] = {**talk[0], "mark": 2**70}
+    talk[index] = {**talk[index], "mark": 2**70}
 
     first = read(protocol, talk, cache.open("a"))
 
     assert read(protocol, talk, cache.open("a"))[0] is not first[0]
     assert mask(first) == mask(read(protocol, talk, None))
     assert cache.size == 0
+    fitting = [*talk[:index], *write_conversation(protocol, TURNS, with_tools=False)[index:]]
+    for messages in (talk, fitting):
+        body = json.dumps(write_body(protocol, messages)).encode()
+        first = read(protocol, messages, cache.open("a", body))
+        is_same = read(protocol, messages, cache.open("a", body))[0] is first[0]
+        assert is_same is (messages is fitting)
 
 
 def test_texts_that_are_not_ascii_count_for_more_memory() -> None:
     sizes = []
-    for is_ascii in (True, False):
+    for text in ("ee", "é"):  # of as many bytes
         cache = PrefixCache()
-        prefixes = cache.open("a", is_ascii=is_ascii)
-        read("messages", write_conversation("messages", TURNS, with_tools=False), prefixes)
+        talk = write_conversation("messages", TURNS, with_tools=False)
+        talk[3]["content"] = text
+        body = json.dumps(write_body("messages", talk), ensure_ascii=False).encode()
+        read("messages", talk, cache.open("a", body))
         sizes.append(cache.size)
 
     assert sizes[0] < sizes[1]
@@ -275,3 +288,20 @@ def test_values_that_python_calls_equal_are_different(first: object, second: obj
     after = read("chat_completions", [{**talk[0], "mark": second}, *talk[1:]], cache)
 
     assert before[0] is not after[0]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_conversation_is_encoded_when_another_one_begins_alike(protocol: str) -> None:
+    cache = PrefixCache()
+    talk = write_conversation(protocol, TURNS, with_tools=True)
+    read_before: tuple[AnyCanister, ...] = ()
+    for turns in range(3):
+        messages = [*talk, *write_conversation(protocol, turns, with_tools=False)[1:]]
+        body = json.dumps(write_body(protocol, messages)).encode()
+
+        canisters = read(protocol, messages, cache.open("a", body))
+
+        kept = len(read_before) - CHANGEABLE_MESSAGES
+        assert all(map(operator.is_, canisters[: max(kept, 0)], read_before))
+        assert mask(canisters) == mask(read(protocol, messages, None))
+        read_before = canisters

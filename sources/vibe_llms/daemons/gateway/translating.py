@@ -55,7 +55,7 @@ async def translate(call: GatewayCall) -> None:
     body, record = call.request.body, call.record
     IS_LARGE_REQUEST.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
     client = "" if call.grant is None else call.grant.subject
-    prefixes = call.gateway.prefixes.open(client, is_ascii=body.isascii())
+    prefixes = call.gateway.prefixes.open(client, body)
     native, request = await perform_sized(body, partial(read_request, call, prefixes))
     prefixes.commit()
     request = await load_client_files(call, request)

@@ -95,7 +95,7 @@ class ClientModel:
         return Translation(translation.value, (*call.record.losses, *translation.losses))
 
     def _read(self, call: GatewayCall) -> tuple[dict[str, Any], Any]:
-        prefixes = self._prefixes.open("", is_ascii=call.request.body.isascii())
+        prefixes = self._prefixes.open("", call.request.body)
         read = read_request(call, prefixes)
         prefixes.commit()
         return read
