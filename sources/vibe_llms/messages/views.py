@@ -39,9 +39,24 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
 _access_content: Final = operator.attrgetter("content")
 
 
-def list_content_classes(canisters: Iterable[AnyCanister]) -> set[type]:
-    """Return the classes of all contents of canisters; a loop would take twice as long."""
-    return {*map(type, itertools.chain.from_iterable(map(_access_content, canisters)))}
+_recent: tuple[Iterable[AnyCanister], frozenset[type]] = (), frozenset()
+"""The last conversation without media, and the classes of its contents."""
+
+
+def list_content_classes(canisters: Iterable[AnyCanister]) -> frozenset[type]:
+    """Return the classes of all contents of canisters.
+
+    A request is asked several times, so that the answer for the last conversation is kept.
+    """
+    global _recent
+    recent, classes = _recent  # at once, for other threads
+    if canisters is recent:
+        return classes
+    contents = itertools.chain.from_iterable(map(_access_content, canisters))
+    classes = frozenset(map(type, contents))
+    if type(canisters) is tuple and classes.isdisjoint(MEDIA_CLASSES):  # media may be large
+        _recent = canisters, classes
+    return classes
 
 
 def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:

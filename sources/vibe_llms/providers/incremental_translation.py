@@ -190,7 +190,10 @@ class IncrementalMessages:
         start = 0 if previous is None else len(previous.canisters)
         canisters = request.canisters
         split = _find_split(canisters, start)
-        if split <= start or not _is_owner_of_files_known(canisters[start:split]):
+        if split <= start:
+            return
+        has_media = not list_content_classes(canisters).isdisjoint(MEDIA_CLASSES)
+        if has_media and not _is_owner_of_files_known(canisters[start:split]):
             return
         last = self._write_end(request, split, model)
         if last is None:
@@ -342,8 +345,6 @@ def _is_owner_of_files_known(canisters: Sequence[AnyCanister]) -> bool:
     The origin of the answer names the vendor that stores the file. Until then, the translation of
     the file may change.
     """
-    if list_content_classes(canisters).isdisjoint(MEDIA_CLASSES):  # as most conversations
-        return True
     for canister in reversed(canisters):
         if canister.origin is not None:
             return True

@@ -6,11 +6,11 @@ from collections.abc import Coroutine, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.portal import finish
+from vibe_llms.messages.field_types import evolve_unchecked
+from vibe_llms.messages.json_values import ensure_controls
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.attempts import AnsweredAttempt, Attempt
@@ -64,7 +64,8 @@ class RemoteModel(ModelBase[JsonObject]):
 
     def _translate(self, request: Request, streaming: bool) -> Translation[JsonObject]:
         if self._descriptor.attributes.control_defaults:
-            request = attrs.evolve(request, controls=self.complete_controls(request))
+            controls = ensure_controls(self.complete_controls(request))
+            request = evolve_unchecked(request, controls=controls)
         return self._vendor.compose_request(
             request, self._descriptor, self._processors, streaming=streaming
         )
