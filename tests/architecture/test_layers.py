@@ -127,6 +127,7 @@ def test_the_contract_knows_all_whom_it_protects(contract: str, home: tuple[str,
 
 HOMES = {
     **dict.fromkeys(("dbos", "sqlalchemy"), ("agents.durable.",)),
+    "botocore": ("providers.", "testing.simulator.amazon_signatures"),
     "obstore": ("conversations.stores.object",),
 }
 """Where a library may be imported that is no vendor's of models."""

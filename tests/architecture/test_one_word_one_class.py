@@ -9,7 +9,14 @@ from typing import Final
 
 PACKAGE = Path(__file__).resolve().parents[2] / "sources" / "vibe_llms"
 
-FAMILIES: Final = {"Decoder", "PartsWriter", "Quirks", "StreamWriter"}
+FAMILIES: Final = {
+    "BlocksWriter",
+    "Decoder",
+    "GrowingBlock",
+    "PartsWriter",
+    "Quirks",
+    "StreamWriter",
+}
 """What each dialect has of its own, under the name by which its package is asked for it."""
 
 

@@ -114,6 +114,13 @@ class TestAnthropic(SimulatedContract):
     model = "claude-sonnet-4-6"
 
 
+class TestBedrock(SimulatedContract):
+    """Converse, asked with a key for Bedrock."""
+
+    module = "vibe_llms.providers.bedrock"
+    model = "global.anthropic.claude-sonnet-4-6"
+
+
 class TestGoogle(SimulatedContract):
     """Gemini's own protocol."""
 

@@ -464,6 +464,65 @@ _INTERACTIONS_CLOSING = _interaction(
     "completed",
 )
 
+
+def _bedrock(content: list[Any], reason: str) -> dict[str, Any]:
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": reason,
+        "usage": {"inputTokens": 20, "outputTokens": 10, "totalTokens": 30},
+        "metrics": {"latencyMs": 7},
+    }
+
+
+_BEDROCK_WORK = _bedrock(
+    [
+        {
+            "reasoningContent": {
+                "reasoningText": {"text": "Two places are asked for.", "signature": _SEAL}
+            }
+        },
+        {"reasoningContent": {"redactedContent": "RW1wdHk="}},
+        {"text": "I look at both."},
+        {"toolUse": {"toolUseId": "tooluse_A", "name": "weather", "input": {"place": "Oslo"}}},
+        {"toolUse": {"toolUseId": "tooluse_B", "name": "weather", "input": {"place": "Bergen"}}},
+    ],
+    "tool_use",
+)
+_BEDROCK_CLOSING = _bedrock(
+    [
+        {
+            "toolUse": {
+                "toolUseId": "tooluse_S",
+                "name": "nova_grounding",
+                "input": {"query": "Oslo"},
+                "type": "server_tool_use",
+            }
+        },
+        {
+            "toolResult": {
+                "toolUseId": "tooluse_S",
+                "type": "nova_grounding_result",
+                "content": [{"text": "Rain in Oslo"}],
+                "status": "success",
+            }
+        },
+        {
+            "citationsContent": {
+                "content": [{"text": "It rains."}],
+                "citations": [
+                    {
+                        "title": "Oslo",
+                        "sourceContent": [{"text": "Rain in Oslo"}],
+                        "location": {"web": {"url": _PAGE, "domain": "example.org"}},
+                    }
+                ],
+            }
+        },
+        {"novelty": {"of": "tomorrow"}},
+    ],
+    "end_turn",
+)
+
 WORK: Final[dict[str, dict[str, Any]]] = {
     "anthropic": _ANTHROPIC_WORK,
     "openai_responses": _RESPONSES_WORK,
@@ -472,6 +531,7 @@ WORK: Final[dict[str, dict[str, Any]]] = {
     "openrouter": _OPENROUTER_WORK,
     "google": _GOOGLE_WORK,
     "google_interactions": _INTERACTIONS_WORK,
+    "bedrock": _BEDROCK_WORK,
     "ollama": _OLLAMA_WORK,
 }
 CLOSING: Final[dict[str, dict[str, Any]]] = {
@@ -482,5 +542,6 @@ CLOSING: Final[dict[str, dict[str, Any]]] = {
     "openrouter": _OPENROUTER_CLOSING,
     "google": _GOOGLE_CLOSING,
     "google_interactions": _INTERACTIONS_CLOSING,
+    "bedrock": _BEDROCK_CLOSING,
     "ollama": _OLLAMA_CLOSING,
 }

@@ -45,6 +45,7 @@ OWN_TOOLS: Final[dict[str, JsonObject]] = {
     "generate_content": {"tools": [{"googleSearch": {"timeRangeFilter": {}}}]},
     "interactions": {"tools": [{"type": "google_search", "search_types": ["web_search"]}]},
     "ollama_chat": {"tools": [{"type": "browser", "depth": 1}]},
+    "bedrock": {"toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}},
 }
 """Tools that their vendors execute themselves, as a client describes them."""
 CACHED: Final[dict[str, JsonObject]] = {
@@ -62,6 +63,7 @@ ASKED: Final[dict[str, JsonObject]] = {
     "generate_content": {"cachedContent": "cachedContents/1"},
     "interactions": {"labels": {"team": "weather"}},
     "ollama_chat": {"keep_alive": "5m"},
+    "bedrock": {"requestMetadata": {"team": "sea"}},
 }
 """What is asked for in a protocol beside the common controls."""
 CONTROLS: Final[JsonObject] = {

@@ -42,6 +42,7 @@ _NO_ARGUMENTS: Final = {"type": "object", "properties": {}}
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 SILENCE: Final[Mapping[str, Mapping[str, Any]]] = {
+    "bedrock": {"status": "success", "strict": False},
     "chat_completions": {
         "expires_at": 0,
         "index": 0,  # the only choice is the first
@@ -166,6 +167,14 @@ def _settle_messages(fields: dict[str, Any], name: str) -> dict[str, Any]:
     ):
         fields.pop("tool_choice", None)
     return fields
+
+
+def _settle_bedrock(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    if fields.get("toolChoice") == {"auto": {}}:
+        del fields["toolChoice"]
+    if isinstance(fields.get("toolUse"), dict):
+        fields["toolUse"] = {**fields["toolUse"], "input": fields["toolUse"].get("input") or {}}
+    return _drop(fields, "p")  # letters that hide the length of an event
 
 
 def _settle_gemini(fields: dict[str, Any], name: str) -> dict[str, Any]:
@@ -358,6 +367,7 @@ def _drop(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 _SETTLING: Final[Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]]] = {
+    "bedrock": _settle_bedrock,
     "chat_completions": _settle_chat,
     "generate_content": _settle_gemini,
     "interactions": _settle_interactions,

@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects import (
+    bedrock,
     chat_completions,
     generate_content,
     interactions,
@@ -167,6 +168,12 @@ PARTIES: Final[Sequence[Party]] = (
         dialect=interactions,
         model="gemini-3-pro",
         habits={"siblings": (("google", "generate_content"),)},
+    ),
+    Party(
+        name="bedrock",
+        title="Bedrock",
+        dialect=bedrock,
+        model="global.anthropic.claude-opus-5",
     ),
     Party(name="ollama", title="Ollama", dialect=ollama_chat, model="qwen3"),
 )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import botocore.loaders
+import botocore.model
+import botocore.validate
 from anthropic.types.beta import message_create_params
 from google.genai import interactions
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
@@ -208,6 +212,51 @@ def _check_ollama(body: Mapping[str, Any]) -> Iterable[str]:
         yield "there are calls without results"
 
 
+def _check_bedrock(body: Mapping[str, Any]) -> Iterable[str]:
+    messages = body["messages"]
+    roles = [message["role"] for message in messages if message["role"] != "system"]
+    if any(one == other for one, other in itertools.pairwise(roles)):
+        yield "two messages in a row have one role"
+    owed: list[str] = []
+    for index, message in enumerate(messages):
+        content = message["content"]
+        if not content:
+            yield f"messages[{index}] is empty"
+        if any("text" in block and not block["text"].strip() for block in content):
+            yield f"messages[{index}] has a blank text"
+        answered = [_name_call(block["toolResult"]) for block in content if "toolResult" in block]
+        if sorted(filter(None, answered)) != sorted(owed):
+            yield f"messages[{index}] answers {answered}, not {owed}"
+        calls = [_name_call(block["toolUse"]) for block in content if "toolUse" in block]
+        owed = [call for call in calls if call is not None]
+        if len(set(owed)) < len(owed):
+            yield f"messages[{index}] has an id twice"
+    if owed:
+        yield "the last invocations have no results"
+    if any("toolUse" in block for message in messages for block in message["content"]):
+        tools = body.get("toolConfig", {}).get("tools")
+        if not tools:
+            yield "there are invocations, but no tools"
+
+
+def _name_call(fields: Mapping[str, Any]) -> str | None:
+    """Returns the id of a call, or of its result; ``None`` where the vendor executes it."""
+    return None if fields.get("type") else fields["toolUseId"]
+
+
+@functools.cache
+def _load_bedrock() -> Any:
+    model = botocore.loaders.Loader().load_service_model("bedrock-runtime", "service-2")
+    return botocore.model.ServiceModel(model).operation_model("Converse").input_shape
+
+
+def _ask_botocore(body: Mapping[str, Any]) -> Sequence[str]:
+    """Returns what the description of the service does not allow."""
+    shape = _load_bedrock()
+    report = botocore.validate.ParamValidator().validate({"modelId": "m", **body}, shape)
+    return [report.generate_report()] if report.has_errors() else []
+
+
 _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterable[str]]]] = {
     "messages": _check_messages,
     "chat_completions": _check_chat,
@@ -215,6 +264,7 @@ _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterable[str]]]] = {
     "generate_content": _check_gemini,
     "interactions": _check_interactions,
     "ollama_chat": _check_ollama,
+    "bedrock": _check_bedrock,
 }
 
 
@@ -261,6 +311,7 @@ def _find_unknown(steps: Sequence[Any]) -> bool:
 _ORACLES: Final[Mapping[str, Callable[[Mapping[str, Any]], Sequence[str]]]] = {
     "anthropic": _ask_anthropic,
     "google_interactions": _ask_google,
+    "bedrock": _ask_botocore,
     "openai": _ask_chat,
     "openai_responses": lambda body: _ask_openai(ResponseInputParam, "input", body),
 }

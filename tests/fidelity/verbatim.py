@@ -13,7 +13,9 @@ _UNSAID: Final = ("logprobs", "annotations", "refusal", "reasoning", "audio", "r
 
 def rename(answer: Mapping[str, Any], step: str) -> dict[str, Any]:
     """Returns an answer of the same vendor at another time: with other ids in it."""
-    text = re.sub(r'("(?:id|call_id|tool_use_id)": ")', rf"\g<1>{step}_", json.dumps(answer))
+    text = re.sub(
+        r'("(?:id|call_id|tool_use_id|toolUseId)": ")', rf"\g<1>{step}_", json.dumps(answer)
+    )
     renamed: dict[str, Any] = json.loads(text)
     return renamed
 
@@ -90,6 +92,7 @@ def _tell_steps(body: Mapping[str, Any]) -> Iterator[Any]:
 _Blocks = Callable[[Mapping[str, Any]], Any]
 _PLACES: Final[Mapping[str, tuple[_Blocks, _Blocks]]] = {
     "messages": (lambda answer: answer["content"], _tell_messages),
+    "bedrock": (lambda answer: answer["output"]["message"]["content"], _tell_messages),
     "responses": (lambda answer: answer["output"], lambda body: body["input"]),
     "chat_completions": (_say_completion, _tell_chat),
     "generate_content": (

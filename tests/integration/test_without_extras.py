@@ -84,7 +84,7 @@ def test_the_providers_and_the_check_tell_the_truth(bare: Bare) -> None:
 
     kinds = {name: [each["kind"] for each in row["missing"]] for name, row in listed.items()}
     assert kinds["local"] == ["package", "weights"]
-    assert kinds["bedrock"] == ["package"]
+    assert kinds["bedrock"] == ["setting", "package"]
     assert kinds["scripted"] == []
     assert check.returncode == 3
     assert "Cannot use local:smollm2 without the package xllamacpp" in check.stderr

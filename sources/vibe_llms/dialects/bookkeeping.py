@@ -15,7 +15,15 @@ _IN_BOTH: Final = frozenset({"client_metadata", "include", "store", "stream_opti
 _PRODUCTION_FIELDS: Final = frozenset(
     {
         *("billing", "completed_at", "createTime", "created", "created_at", "eval_duration"),
-        *("id", "index", "load_duration", "model", "modelStatus", "native_finish_reason"),
+        *(
+            "id",
+            "index",
+            "load_duration",
+            "metrics",
+            "model",
+            "modelStatus",
+            "native_finish_reason",
+        ),
         *("object", "phase", "prompt_eval_duration", "provider", "responseId", "role"),
         *("safetyRatings", "service_tier", "status", "system_fingerprint", "time_info"),
         *("timings", "total_duration", "trafficType", "usage_breakdown", "x_groq"),

@@ -129,10 +129,15 @@ class ErrorProducer:
         )
 
 
+_REQUEST_ID_HEADERS: Final = (
+    *("x-request-id", "apim-request-id", "x-ms-request-id", "request-id", "x-amzn-requestid"),
+)
+
+
 def read_request_id(headers: Mapping[str, str] | None) -> str | None:
     """Return the vendor's id of the request, if it sent one."""
     lower_headers = _lower_names(headers)
-    for name in ("x-request-id", "apim-request-id", "x-ms-request-id", "request-id"):
+    for name in _REQUEST_ID_HEADERS:
         if lower_headers.get(name):
             return lower_headers[name]
     return None

@@ -192,7 +192,11 @@ def _fill_form(form: ToolForm, tool: ServerTool, path: str, ledger: Ledger) -> W
             body = {next(key for key, each in form.body.items() if isinstance(each, Mapping)): {}}
         return WrittenTool(None, merge(body, extras))
     body = {} if body is ABSENT else body
-    filled = {name: fill(template, tool) for name, template in form.tool.items()}
+    filled = {
+        # An object of constants is not left out.
+        name: fill(template, tool) if survey_placeholders(template) else template
+        for name, template in form.tool.items()
+    }
     written = {
         # An object of the protocol, such as ``googleSearch``, is needed even if it is empty.
         name: {} if value is ABSENT else value
@@ -304,6 +308,9 @@ def _identify(dialect: str, tool: Mapping[str, Any]) -> str:
     """Return the type of a tool, which in generateContent is the name of its only field."""
     if dialect == "generate_content":
         return next(iter(tool), "")
+    if dialect == "bedrock":
+        inner = tool.get("systemTool")
+        return str(inner.get("name")) if isinstance(inner, Mapping) else ""
     return str(tool.get("type"))
 
 

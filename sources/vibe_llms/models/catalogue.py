@@ -180,6 +180,7 @@ class Catalogue:
         default_model = ""
         names: list[str] = []
         prefixes: list[str] = []
+        needs_prefix = False
         shipped = (self.directory / provider,) if is_provider_name(provider) else ()
         for directory in (*shipped, *self.plugin_directories.get(provider, ())):
             folder = ProviderFolder(directory=directory, findings=findings)
@@ -187,6 +188,7 @@ class Catalogue:
             default_model = folder.default_model or default_model  # a plugin's replaces ours
             names += folder.names
             prefixes += folder.prefixes
+            needs_prefix = needs_prefix or folder.needs_prefix
         user_rules, user_findings = self._user_rules
         rules += user_rules
         findings += user_findings
@@ -198,6 +200,7 @@ class Catalogue:
             default_model=default_model,
             names=tuple(names),
             prefixes=tuple(filter(None, prefixes)),
+            needs_prefix=needs_prefix,
         )
 
     @cached_property

@@ -8,7 +8,8 @@ such as ``openai/gpt-5``, is a family that several providers share, in ``model-f
 
 Later rules win over earlier ones: ``[defaults]``, ``[[models]]`` in the order of the file,
 ``families`` as listed, then the records of models. ``prefixes`` lists texts that clouds and regions
-put before the names of models, such as ``eu.anthropic.``.
+put before the names of models, such as ``eu.anthropic.``. ``needs_prefix`` is true for a cloud that
+has no models without one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from vibe_llms.foundation.package_data import access_data
 from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.models.rules import ORIGIN, Rule, RuleReader
 from vibe_llms.tables.documents import Document, parse_document
-from vibe_llms.tables.kinds import TABLE, TEXT, TEXTS, Kind, is_list_of, is_table
+from vibe_llms.tables.kinds import BOOLEAN, TABLE, TEXT, TEXTS, Kind, is_list_of, is_table
 from vibe_llms.tables.reading import TableReader
 
 _MODELS_HEADER = re.compile(r"^\s*\[\[models\]\]", re.MULTILINE)
@@ -40,6 +41,7 @@ _ROOT_KEYS = {
     "default_model": TEXT,
     "names": TEXTS,
     "prefixes": TEXTS,
+    "needs_prefix": BOOLEAN,
     "families": TEXTS,
     "defaults": TABLE,
     "models": _MODELS,
@@ -72,6 +74,7 @@ class ProviderFolder:
         default_model: The default model; set by :meth:`read`, like the following ones.
         names: Names of models to offer; their attributes are in the families.
         prefixes: Texts that a cloud puts before the model names to which the families apply.
+        needs_prefix: Whether all names of models have a prefix.
     """
 
     directory: Path
@@ -80,6 +83,7 @@ class ProviderFolder:
     default_model: str = ""
     names: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    needs_prefix: bool = False
 
     def read(self) -> Iterator[Rule]:
         """Read the rules, in order: a later rule wins over an earlier one."""
@@ -93,6 +97,7 @@ class ProviderFolder:
             families = head.get("families", ())
             self.names = head.get("names", ())
             self.prefixes = head.get("prefixes", ())
+            self.needs_prefix = head.get("needs_prefix", False)
             yield from _read_tables(
                 reader, head, document.text, AttributeLayer.DEFAULT, AttributeLayer.FAMILY
             )

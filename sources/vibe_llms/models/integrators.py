@@ -48,6 +48,7 @@ class ModelsIntegrator:
         names: Models to offer besides those with a record.
         prefixes: Prefixes that clouds and regions put before a model's name, such as ``anthropic.``
             in ``eu.anthropic.claude-opus-5``: the rules about the rest of the name apply.
+        needs_prefix: Whether the provider has no models without a prefix.
     """
 
     provider: str
@@ -55,6 +56,7 @@ class ModelsIntegrator:
     default_model: str = ""
     names: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    needs_prefix: bool = False
 
     def integrate(
         self,
@@ -135,6 +137,8 @@ class ModelsIntegrator:
 
     def knows(self, model: str) -> bool:
         """Return whether a record or a family of the provider's own data matches the name."""
+        if self.needs_prefix and not any(prefix in model for prefix in self.prefixes):
+            return False
         model_layers = (AttributeLayer.FAMILY, AttributeLayer.MODEL)
         return any(rule.provenance.layer in model_layers for rule in self.find_rules(model))
 

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from vibe_llms.providers.sanitization import EventCleaner
     from vibe_llms.providers.vendors import VendorClient
 
-CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
+CONTENT_TYPES: Final = {
+    "aws": "application/vnd.amazon.eventstream",
+    "ndjson": "application/x-ndjson",
+    "sse": "text/event-stream",
+}
 
 
 class Attempt:
@@ -96,11 +100,15 @@ class Attempt:
 
     def produce_framer(self) -> Framer:
         """Make the framer for the vendor's stream format."""
-        limits = self._client.vendor.context.limits
-        if self._client.vendor.framing == "ndjson":
+        limits, framing = self._client.vendor.context.limits, self._client.vendor.framing
+        if framing == "ndjson":
             from vibe_llms.wire.ndjson import NdjsonFramer
 
             return NdjsonFramer(limits)
+        if framing == "aws":
+            from vibe_llms.wire.event_stream import EventStreamFramer
+
+            return EventStreamFramer(limits)
         from vibe_llms.wire.sse import SseFramer
 
         return SseFramer(limits)

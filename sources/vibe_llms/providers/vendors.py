@@ -80,7 +80,7 @@ class Vendor(abc.ABC):
     key_variables: tuple[str, ...] = ()
     needs_key: bool = True
     server_command: str = ""
-    framing: Literal["sse", "ndjson"] = "sse"
+    framing: Literal["aws", "ndjson", "sse"] = "sse"
     request_id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     count_field: str = ""
     further_settings: ClassVar[Mapping[str, Kind]] = {}

@@ -1,4 +1,4 @@
-"""Conversion of AWS's binary event streams to server-sent events.
+"""AWS's binary event streams: their messages, as frames or as server-sent events.
 
 Source: https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html for the
     framing,
@@ -11,12 +11,13 @@ import base64
 import binascii
 import struct
 import zlib
+from collections.abc import Mapping
 
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.wire.frames import refuse_event
+from vibe_llms.wire.frames import Frame, refuse_event
 
 CONTENT_TYPE = "application/vnd.amazon.eventstream"
 
@@ -36,10 +37,10 @@ class _Typed(msgspec.Struct, frozen=True, gc=False):
     type: str = "completion"
 
 
-class EventStreamRewriter:
-    """Converter from binary event streams to server-sent events.
+class EventStreamReader:
+    """Incremental parser of messages from bytes, which may be split anywhere.
 
-    An exception in the stream becomes an ``error`` event, as in streams of server-sent events.
+    A message consists of headers and a payload.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -51,15 +52,15 @@ class EventStreamRewriter:
         """True in the middle of a message."""
         return bool(self._buffer)
 
-    def feed(self, data: bytes) -> bytes:
-        """Return the events that these bytes complete.
+    def feed(self, data: bytes) -> list[tuple[dict[str, str], bytes]]:
+        """Return the headers and payloads of the messages that these bytes complete.
 
         Raises:
             LimitError: A message is longer than ``event_bytes`` allows.
             ConverseError: The bytes are damaged, or not of such a stream.
         """
         self._buffer += data
-        events = bytearray()
+        messages = []
         while len(self._buffer) >= _PRELUDE.size:
             total, header_size, check = _PRELUDE.unpack_from(self._buffer)
             # Check the length before using it: a wrong one would mean waiting for more bytes. 16 is
@@ -75,8 +76,71 @@ class EventStreamRewriter:
             if zlib.crc32(message[:-4]) != int.from_bytes(message[-4:]):
                 raise _produce_error("its checksum is wrong")
             end = _PRELUDE.size + header_size
-            events += _rewrite(_read_headers(message[_PRELUDE.size : end]), message[end:-4])
-        return bytes(events)
+            messages.append((_read_headers(message[_PRELUDE.size : end]), message[end:-4]))
+        return messages
+
+
+class EventStreamFramer:
+    """Framer of binary event streams: the name of an event is its type, its data are the payload.
+
+    An exception in the stream becomes the event ``error``.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._reader = EventStreamReader(limits)
+
+    @property
+    def has_pending(self) -> bool:
+        """True in the middle of a message."""
+        return self._reader.has_pending
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Return the events that these bytes complete; see :class:`.Framer`."""
+        return [_frame(headers, payload) for headers, payload in self._reader.feed(data)]
+
+    def finish(self) -> list[Frame]:
+        """Return nothing, as each message states its length. Raises ConverseError if one is cut."""
+        if self.has_pending:
+            raise _produce_error("it ends too early") from ValueError("cut off")
+        return []
+
+
+def _frame(headers: dict[str, str], payload: bytes) -> Frame:
+    if headers.get(":message-type", "event") != "event":
+        return Frame(_compose_error(headers, payload), "error")
+    return Frame(payload, headers.get(":event-type", ""))
+
+
+def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """Return a message with text headers."""
+    fields = b"".join(_encode_header(name, value) for name, value in headers.items())
+    prelude = struct.pack(">II", 16 + len(fields) + len(payload), len(fields))
+    message = b"%b%b%b%b" % (prelude, zlib.crc32(prelude).to_bytes(4), fields, payload)
+    return message + zlib.crc32(message).to_bytes(4)
+
+
+def _encode_header(name: str, value: str) -> bytes:
+    key, text = name.encode(), value.encode()
+    return b"%c%b%c%b%b" % (len(key), key, _TEXT, len(text).to_bytes(2), text)
+
+
+class EventStreamRewriter:
+    """Converter from binary event streams of InvokeModel to server-sent events.
+
+    An exception in the stream becomes an ``error`` event, as in streams of server-sent events.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._reader = EventStreamReader(limits)
+
+    @property
+    def has_pending(self) -> bool:
+        """True in the middle of a message."""
+        return self._reader.has_pending
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the events that these bytes complete; see :class:`EventStreamReader`."""
+        return b"".join(_rewrite(*message) for message in self._reader.feed(data))
 
 
 def _read_headers(data: bytes) -> dict[str, str]:
@@ -124,8 +188,10 @@ def _compose_error(headers: dict[str, str], payload: bytes) -> bytes:
         content = msgspec.json.decode(payload)
     except msgspec.DecodeError:
         content = None
-    message = content.get("message") if isinstance(content, dict) else None
+    fields = content if isinstance(content, dict) else {}
+    message = fields.get("message") or fields.get("Message")
     error = {
+        **fields,
         "type": headers.get(":exception-type") or headers.get(":error-code") or "error",
         "message": message or headers.get(":error-message", ""),
     }

@@ -17,6 +17,8 @@ from vibe_llms.wire.exchanges import Exchange
 
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
+AWS: Final = "application/vnd.amazon.eventstream"
+"""Content types of answers."""
 
 _SHOWN_CHARACTERS = 200
 _READ_BYTES = 65_536
@@ -67,7 +69,9 @@ def recognize_format(
         return AnswerFormat.UNCLEAR
     if beginning[:1] in (b"{", b"["):
         return _recognize_json(beginning, is_over) if requested == NDJSON else AnswerFormat.WHOLE
-    if requested != NDJSON:
+    if requested == AWS and beginning[:1] == b"\0":  # the first byte of a length
+        return AnswerFormat.STREAM
+    if requested not in (AWS, NDJSON):
         if _EVENT.match(beginning):
             return AnswerFormat.STREAM
         if _may_become_field(beginning) and not is_over:

@@ -18,6 +18,7 @@ from vibe_llms.daemons.service import Service
 
 UPSTREAMS = {
     "anthropic": "vibe_llms.providers.anthropic",
+    "bedrock": "vibe_llms.providers.bedrock",
     "google": "vibe_llms.providers.google",
     "ollama": "vibe_llms.providers.ollama",
     "openai_conversations": "vibe_llms.providers.openai_conversations",
@@ -27,6 +28,7 @@ UPSTREAMS = {
 
 BASES = {
     "anthropic": "",
+    "bedrock": "",
     "google": "",
     "google_interactions": "",
     "ollama": "",

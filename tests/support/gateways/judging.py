@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
@@ -11,6 +12,8 @@ from typing import Any, Protocol
 
 import anthropic
 import attrs
+import botocore.config
+import botocore.session
 import openai
 from google import genai
 from google.genai import types
@@ -308,14 +311,97 @@ def _judge_interaction(
     )
 
 
+class BedrockJudge:
+    """The botocore library, Converse of Amazon Bedrock."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> JudgedAnswer:
+        content: list[Any] = [{"text": QUESTION}]
+        if wanted.get("picture"):
+            content.append({"image": {"format": "png", "source": {"bytes": PICTURE}}})
+        fields: dict[str, Any] = {
+            "modelId": model,
+            "messages": [{"role": "user", "content": content}],
+            "inferenceConfig": {"maxTokens": 500},
+        }
+        if wanted.get("tools"):
+            schema = {"json": PARAMETERS}
+            function = {"name": "clock", "description": DESCRIPTION, "inputSchema": schema}
+            fields["toolConfig"] = {"tools": [{"toolSpec": function}]}
+        if wanted.get("schema"):
+            structure = {"jsonSchema": {"name": "answer", "schema": json.dumps(SCHEMA)}}
+            text_format = {"type": "json_schema", "structure": structure}
+            fields["outputConfig"] = {"textFormat": text_format}
+        return await asyncio.to_thread(self._stream if stream else self._converse, fields)
+
+    def _converse(self, fields: dict[str, Any]) -> JudgedAnswer:
+        answer = self._client.converse(**fields)
+        blocks = answer["output"]["message"]["content"]
+        calls = [block["toolUse"] for block in blocks if "toolUse" in block]
+        return JudgedAnswer(
+            text="".join(block.get("text", "") for block in blocks),
+            calls=tuple((call["name"], call["input"]) for call in calls),
+            output_tokens=answer["usage"]["outputTokens"],
+        )
+
+    def _stream(self, fields: dict[str, Any]) -> JudgedAnswer:
+        pieces: list[str] = []
+        names: dict[int, str] = {}
+        arguments: dict[int, str] = {}
+        output_tokens = None
+        for event in self._client.converse_stream(**fields)["stream"]:
+            match event:
+                case {
+                    "contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": call}}
+                }:
+                    names[index], arguments[index] = call["name"], ""
+                case {"contentBlockDelta": {"delta": {"text": text}}}:
+                    pieces.append(text)
+                case {
+                    "contentBlockDelta": {"contentBlockIndex": index, "delta": {"toolUse": call}}
+                }:
+                    arguments[index] += call["input"]
+                case {"metadata": {"usage": usage}}:
+                    output_tokens = usage["outputTokens"]
+        return JudgedAnswer(
+            text="".join(pieces),
+            calls=tuple((name, json.loads(arguments[index])) for index, name in names.items()),
+            output_tokens=output_tokens,
+            pieces=len(pieces),
+        )
+
+    async def list_models(self) -> list[str]:
+        raise NotImplementedError("another service has the list")
+
+
+def produce_bedrock_client(address: str, **options: Any) -> Any:
+    """Create a client of botocore, which signs its requests with made-up keys."""
+    return botocore.session.Session().create_client(
+        "bedrock-runtime",
+        region_name="eu-central-1",
+        endpoint_url=address,
+        aws_access_key_id="AKIACLIENT",
+        aws_secret_access_key="secret-of-the-client",
+        config=botocore.config.Config(retries={"total_max_attempts": 1}, **options),
+    )
+
+
 @asynccontextmanager
 async def open_judge(kind: str, address: str, key: str = "sk-client") -> AsyncIterator[Judge]:
-    """Open a client: ``chat``, ``responses``, ``messages``, ``gemini`` or ``interactions``."""
+    """Open a client, such as ``chat``, ``messages``, ``interactions`` or ``bedrock``."""
     if kind in ("chat", "responses"):
         async with openai.AsyncOpenAI(
             base_url=f"{address}/v1", api_key=key, max_retries=0
         ) as client:
             yield ChatJudge(client) if kind == "chat" else ResponsesJudge(client)
+    elif kind == "bedrock":
+        bedrock = produce_bedrock_client(address)
+        try:
+            yield BedrockJudge(bedrock)
+        finally:
+            bedrock.close()
     elif kind == "messages":
         async with anthropic.AsyncAnthropic(base_url=address, api_key=key, max_retries=0) as other:
             yield MessagesJudge(other)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import struct
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -19,7 +21,9 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.envelopes import decode_response, encode_response
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.testing.simulator.bedrock import BEDROCK
 from vibe_llms.testing.simulator.chat_completions import CHAT
+from vibe_llms.testing.simulator.delivery import encode_event
 from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
@@ -45,6 +49,7 @@ Frame = tuple[bytes, str]
 """The bytes of an event, and its name."""
 
 PROTOCOLS: Final = {
+    "bedrock": BEDROCK,
     "chat_completions": CHAT,
     "generate_content": GEMINI,
     "messages": MESSAGES,
@@ -66,6 +71,7 @@ _TURNS: Final[dict[str, tuple[Part, ...]]] = {
 }
 _QUIRKS: Final = {"chat_completions": ("", "mistral", "openrouter", "perplexity", "xai")}
 _LACKING: Final = {
+    "bedrock": {"sound"},
     "chat_completions": {"search", "picture"},
     "generate_content": {"sound"},
     "messages": {"picture", "sound"},
@@ -143,9 +149,19 @@ def _relay(*parts: Part) -> Iterator[StreamEvent]:
 
 def frame_event(protocol: str, data: bytes, event: str = "") -> bytes:
     """Return one event of a stream as its vendor writes it."""
+    if protocol == "bedrock":
+        return encode_event(data, event)
     if protocol == "ollama_chat":
         return data + b"\n"
     return (f"event: {event}\n".encode() if event else b"") + b"data: " + data + b"\n\n"
+
+
+def begin_event(protocol: str) -> bytes:
+    """Return the beginning of an event that is longer than any limit."""
+    if protocol != "bedrock":
+        return b'data: {"x": "'
+    lengths = struct.pack(">II", 2**31, 0)
+    return lengths + struct.pack(">I", zlib.crc32(lengths))
 
 
 def produce_body(protocol: str, *parts: Part) -> bytes:

@@ -96,6 +96,12 @@ def _complete(name: str, path: str, simulate: str = "") -> ShippedProvider:
 
 _ALL: Final = {
     "anthropic": ShippedProvider(folder="anthropic", protocol="messages", model="claude-sonnet-5"),
+    "bedrock": ShippedProvider(
+        folder="bedrock",
+        protocol="bedrock",
+        model="global.anthropic.claude-sonnet-5",
+        framing="application/vnd.amazon.eventstream",
+    ),
     "google": ShippedProvider(folder="google", protocol="generate_content", model="gemini-3-flash"),
     "ollama": ShippedProvider(
         folder="ollama",

@@ -86,7 +86,7 @@ def test_a_claude_that_nobody_has_met_inherits_its_family() -> None:
     assert attributes.access_control("temperature") is None
     provenance = attributes.access_provenance("context_window_tokens")
     assert provenance is not None
-    assert (provenance.layer, provenance.name) == (AttributeLayer.FAMILY, "claude-5")
+    assert (provenance.layer, provenance.name) == (AttributeLayer.FAMILY, "anthropic/claude-5")
 
 
 @pytest.mark.parametrize(

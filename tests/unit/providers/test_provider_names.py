@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -32,8 +29,9 @@ ANSWER = b'{"id": "1", "model": "m", "choices": [' + CHOICE + b"]}"
 
 
 @pytest.fixture(autouse=True)
-def forget_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Takes away what the machine's own environment says of vendors."""
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
     words = ("_API_KEY", "_BASE_URL", "_TOKEN", "_ENDPOINT", "OLLAMA_HOST", "GOOGLE_CLOUD", "AWS_")
     for name in list(os.environ):
         if any(word in name for word in words):
@@ -212,6 +210,7 @@ def test_a_variable_that_is_no_address_is_refused_by_its_name(
         ("azure", "Set AZURE_OPENAI_ENDPOINT, or base_url in"),
         ("cloudflare", "Set CLOUDFLARE_ACCOUNT_ID, or base_url in"),
         ("vertex", "Run: gcloud auth application-default login"),
+        ("bedrock", "Set AWS_REGION, or region in"),
         ("together", "Set TOGETHER_API_KEY, or api_key_file in"),
     ],
 )
@@ -229,9 +228,7 @@ async def test_what_is_missing_is_named_before_anything_is_sent(
 def test_bedrock_is_meant_by_who_says_a_region(
     apply: Apply, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
 ) -> None:
-    """Its package may be there for something else: alone it lets nobody ask there."""
-    monkeypatch.setitem(sys.modules, "boto3", ModuleType("boto3"))
-    monkeypatch.setattr(sys.modules["boto3"], "__spec__", ModuleSpec("boto3", None))
+    """In the environment, in the profile, or in the settings."""
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_PROFILE", "mine")
@@ -281,6 +278,7 @@ def test_a_cloud_is_not_given_the_key_of_anthropic(
     """Nor is its address Anthropic's: a key goes to whom it belongs."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-anthropic")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://gate.example")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
 
     for user in ("", '[providers.anthropic]\ntransport = "sdk"\ncloud = "foundry"\n'):
         application = apply(user)

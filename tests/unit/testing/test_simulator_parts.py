@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
 from vibe_llms.testing.simulator.behaviour import fabricate, produce_png
-from vibe_llms.testing.simulator.delivery import encode_event
+from vibe_llms.testing.simulator.delivery import encode_chunk
 from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.prompts import measure_picture
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact, sign
@@ -124,7 +124,7 @@ def test_pictures_have_the_size_that_was_asked_for(width: int, height: int) -> N
 @given(data=st.binary(max_size=200))
 def test_events_for_amazon_are_framed_with_their_checksums(data: bytes) -> None:
     """Lengths, both checksums and the payload are where the format has them."""
-    message = encode_event(data)
+    message = encode_chunk(data)
     total, headers, checksum = struct.unpack(">III", message[:12])
     assert (total, checksum) == (len(message), zlib.crc32(message[:8]))
     assert zlib.crc32(message[:-4]) == struct.unpack(">I", message[-4:])[0]

@@ -26,6 +26,7 @@ _STORED_HEADERS: Final = frozenset({"content-type", "content-length", "x-vibe-lo
 """Response headers that are stored with an answer; all other headers belong to one request."""
 
 _ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "bedrock": (b"messageStop",),
     "chat_completions": (b"data: [DONE]",),
     "converse": (b'"response_finished"', b'"finished"'),
     "generate_content": (b'"finishReason"',),

@@ -7,41 +7,22 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.daemons.gateway.api_errors import OPENAI_ERROR, TAGS, TEXT, describe_object
 from vibe_llms.daemons.gateway.batches.file_endpoints import PURPOSES
 from vibe_llms.daemons.gateway.batches.openai_endpoints import PATHS, WINDOW
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects.converse.versions import VERSION
-from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject
 
-_TEXT: Final[JsonObject] = {"type": "string"}
 _LIST: Final[JsonObject] = {"type": "array", "items": {"type": "object"}}
 _FILLED_LIST: Final[JsonObject] = {**_LIST, "minItems": 1}
 _NULLABLE_LIST: Final[JsonObject] = {**_LIST, "type": ["array", "null"]}
 _NULLABLE_FLAG: Final[JsonObject] = {"type": ["boolean", "null"]}
 
 
-def _object(
-    title: str, *required: str, example: JsonObject | None = None, **fields: JsonValue
-) -> JsonObject:
-    """Return the schema of an object.
-
-    Args:
-        title: Empty for a part of another schema.
-        required: Names of required fields.
-        example: A request that any model answers.
-        fields: Schemas of the fields.
-    """
-    schema: dict[str, JsonValue] = {"type": "object", "properties": fields}
-    if required:
-        schema["required"] = required
-    if example is not None:
-        schema["examples"] = [example]
-    return {"title": title, **schema} if title else schema
-
-
 _SAMPLE_TEXT: Final = "Good morning"
-_COMMON_FIELDS: Final = {"model": _TEXT, "stream": _NULLABLE_FLAG}
+_COMMON_FIELDS: Final = {"model": TEXT, "stream": _NULLABLE_FLAG}
 _CHAT_FIELDS: Final = {"messages": _FILLED_LIST, **_COMMON_FIELDS}
 _CHAT_EXAMPLE: Final[JsonObject] = {"messages": [{"role": "user", "content": _SAMPLE_TEXT}]}
 _MESSAGE_EXAMPLE: Final[JsonObject] = {**_CHAT_EXAMPLE, "max_tokens": 256}
@@ -50,68 +31,90 @@ _INPUT: Final[JsonObject] = {
     "continues a response or a conversation.",
     "anyOf": [{"type": "string", "minLength": 1}, _NULLABLE_LIST],
 }
-_CHAT: Final = _object("ChatCompletionRequest", "messages", example=_CHAT_EXAMPLE, **_CHAT_FIELDS)
-_COMPLETION: Final = _object(
+_CHAT: Final = describe_object(
+    "ChatCompletionRequest", "messages", example=_CHAT_EXAMPLE, **_CHAT_FIELDS
+)
+_COMPLETION: Final = describe_object(
     "CompletionRequest",
     "prompt",
     example={"prompt": _SAMPLE_TEXT},
     prompt={"type": "string", "minLength": 1},
     **_COMMON_FIELDS,
 )
-_RESPONSE_COUNT: Final = _object(
+_RESPONSE_COUNT: Final = describe_object(
     "ResponseCountRequest",
     example={"input": _SAMPLE_TEXT},
-    input={"anyOf": [_TEXT, _NULLABLE_LIST]},
+    input={"anyOf": [TEXT, _NULLABLE_LIST]},
     **_COMMON_FIELDS,
 )
-_FILE: Final = _object(
+_FILE: Final = describe_object(
     "FileUpload",
     "file",
     "purpose",
     file={"type": "string", "format": "binary"},
     purpose={"enum": list(PURPOSES)},
 )
-_BATCH: Final = _object(
+_BATCH: Final = describe_object(
     "BatchRequest",
     "input_file_id",
     "endpoint",
-    input_file_id=_TEXT,
+    input_file_id=TEXT,
     endpoint={"enum": list(PATHS)},
     completion_window={"enum": [WINDOW]},
     metadata={"type": ["object", "null"]},
 )
-_MESSAGE_BATCH: Final = _object(
+_MESSAGE_BATCH: Final = describe_object(
     "MessageBatchRequest",
     "requests",
     example={"requests": [{"custom_id": "1", "params": _MESSAGE_EXAMPLE}]},
     requests=_FILLED_LIST,
 )
-_RESPONSE: Final = _object(
+_RESPONSE: Final = describe_object(
     "ResponseRequest", example={"input": _SAMPLE_TEXT}, input=_INPUT, **_COMMON_FIELDS
 )
-_MESSAGE: Final = _object("MessageRequest", "messages", example=_MESSAGE_EXAMPLE, **_CHAT_FIELDS)
-_GEMINI: Final = _object(
+_MESSAGE: Final = describe_object(
+    "MessageRequest", "messages", example=_MESSAGE_EXAMPLE, **_CHAT_FIELDS
+)
+_GEMINI: Final = describe_object(
     "GenerateContentRequest",
     "contents",
     example={"contents": [{"role": "user", "parts": [{"text": _SAMPLE_TEXT}]}]},
     contents={"type": ["array", "object", "string"]},
 )
-_OLLAMA: Final = _object("OllamaChatRequest", "messages", example=_CHAT_EXAMPLE, **_CHAT_FIELDS)
-_GENERATE: Final = _object(
+_OLLAMA: Final = describe_object(
+    "OllamaChatRequest", "messages", example=_CHAT_EXAMPLE, **_CHAT_FIELDS
+)
+_BEDROCK_EXAMPLE: Final[JsonObject] = {
+    "messages": [{"role": "user", "content": [{"text": _SAMPLE_TEXT}]}]
+}
+_BEDROCK: Final = describe_object(
+    "BedrockConverseRequest", "messages", example=_BEDROCK_EXAMPLE, messages=_FILLED_LIST
+)
+_BEDROCK_COUNT: Final = describe_object(
+    "BedrockCountTokensRequest",
+    "input",
+    example={"input": {"converse": _BEDROCK_EXAMPLE}},
+    input=describe_object("", "converse", converse={"type": "object"}),
+)
+_GENERATE: Final = describe_object(
     "OllamaGenerateRequest",
     "prompt",
     example={"prompt": _SAMPLE_TEXT},
-    prompt=_TEXT,
+    prompt=TEXT,
     **_COMMON_FIELDS,
 )
-_OLLAMA_SHOW: Final = _object("OllamaShowRequest", example={}, model={"type": ["string", "null"]})
+_OLLAMA_SHOW: Final = describe_object(
+    "OllamaShowRequest", example={}, model={"type": ["string", "null"]}
+)
 _ITEM: Final[JsonObject] = {"type": "message", "role": "user", "content": _SAMPLE_TEXT}
-_ITEMS: Final = _object("ConversationItems", example={"items": [_ITEM]}, items=_NULLABLE_LIST)
+_ITEMS: Final = describe_object(
+    "ConversationItems", example={"items": [_ITEM]}, items=_NULLABLE_LIST
+)
 _NULLABLE_OBJECT: Final[JsonObject] = {"type": ["object", "null"]}
-_METADATA: Final = _object(
+_METADATA: Final = describe_object(
     "ConversationMetadata", example={"metadata": {"topic": "seas"}}, metadata=_NULLABLE_OBJECT
 )
-_CONVERSATION: Final = _object(
+_CONVERSATION: Final = describe_object(
     "Conversation", example={"items": [_ITEM]}, items=_NULLABLE_LIST, metadata=_NULLABLE_OBJECT
 )
 _CANISTER: Final[JsonObject] = {
@@ -120,13 +123,13 @@ _CANISTER: Final[JsonObject] = {
     "timestamp": "2026-11-01T12:00:00Z",
     "content": [{"type": "text", "text": _SAMPLE_TEXT}],
 }
-_CONVERSE: Final = _object(
+_CONVERSE: Final = describe_object(
     "ConverseRequest",
     "version",
     "request",
     example={"version": VERSION, "request": {"canisters": [_CANISTER]}},
     version={"const": VERSION},
-    request=_object("", "canisters", model=_TEXT, canisters=_FILLED_LIST),
+    request=describe_object("", "canisters", model=TEXT, canisters=_FILLED_LIST),
     stream={"type": "boolean"},
 )
 
@@ -136,137 +139,77 @@ _TEXTS: Final[JsonObject] = {
         {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
     ]
 }
-_EMBEDDING: Final = _object(
-    "EmbeddingRequest", "input", example={"input": _SAMPLE_TEXT}, model=_TEXT, input=_TEXTS
+_EMBEDDING: Final = describe_object(
+    "EmbeddingRequest", "input", example={"input": _SAMPLE_TEXT}, model=TEXT, input=_TEXTS
 )
-_COHERE_EMBEDDING: Final = _object(
+_COHERE_EMBEDDING: Final = describe_object(
     "CohereEmbeddingRequest",
     "texts",
     example={"texts": [_SAMPLE_TEXT], "input_type": "search_query"},
-    model=_TEXT,
+    model=TEXT,
     texts={"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
 )
-_OLLAMA_PROMPT: Final = _object(
+_OLLAMA_PROMPT: Final = describe_object(
     "OllamaEmbeddingRequest",
     "prompt",
     example={"prompt": _SAMPLE_TEXT},
-    model=_TEXT,
+    model=TEXT,
     prompt={"type": "string", "minLength": 1},
 )
-_MODERATION: Final = _object(
-    "ModerationRequest", "input", example={"input": _SAMPLE_TEXT}, model=_TEXT, input=_TEXTS
+_MODERATION: Final = describe_object(
+    "ModerationRequest", "input", example={"input": _SAMPLE_TEXT}, model=TEXT, input=_TEXTS
 )
-_RANKING: Final = _object(
+_RANKING: Final = describe_object(
     "RankingRequest",
     "query",
     "documents",
     example={"query": "morning", "documents": [_SAMPLE_TEXT]},
-    model=_TEXT,
+    model=TEXT,
     query={"type": "string", "minLength": 1},
     documents={"type": "array", "minItems": 1},
 )
-_ILLUSTRATION: Final = _object(
+_ILLUSTRATION: Final = describe_object(
     "IllustrationRequest",
     "prompt",
     example={"prompt": _SAMPLE_TEXT},
-    model=_TEXT,
+    model=TEXT,
     prompt={"type": "string", "minLength": 1},
     n={"type": ["integer", "null"], "minimum": 1},
     stream=_NULLABLE_FLAG,
 )
-_EDIT: Final = _object(
+_EDIT: Final = describe_object(
     "EditRequest",
     "prompt",
     "image",
-    model=_TEXT,
+    model=TEXT,
     prompt={"type": "string", "minLength": 1},
     image={"type": "string", "format": "binary"},
 )
-_SPEECH: Final = _object(
+_SPEECH: Final = describe_object(
     "SpeechRequest",
     "input",
     example={"input": _SAMPLE_TEXT, "voice": "alloy"},
-    model=_TEXT,
+    model=TEXT,
     input={"type": "string", "minLength": 1},
 )
-_TRANSCRIPTION: Final = _object(
+_TRANSCRIPTION: Final = describe_object(
     "TranscriptionRequest",
     "file",
-    model=_TEXT,
+    model=TEXT,
     file={"type": "string", "format": "binary"},
 )
 _CONTENT: Final[JsonObject] = {"parts": [{"text": _SAMPLE_TEXT}]}
-_EMBED_CONTENT: Final = _object(
+_EMBED_CONTENT: Final = describe_object(
     "EmbedContentRequest", "content", example={"content": _CONTENT}, content={"type": "object"}
 )
-_BATCH_EMBED_CONTENTS: Final = _object(
+_BATCH_EMBED_CONTENTS: Final = describe_object(
     "BatchEmbedContentsRequest",
     "requests",
     example={"requests": [{"content": _CONTENT}]},
     requests=_FILLED_LIST,
 )
 
-_OPENAI_ERROR: Final = _object(
-    "OpenAiError",
-    "error",
-    error=_object(
-        "",
-        "message",
-        "type",
-        message=_TEXT,
-        type=_TEXT,
-        param={"type": ["string", "null"]},
-        code={"type": ["string", "null"]},
-    ),
-)
-_ANTHROPIC_ERROR: Final = _object(
-    "AnthropicError",
-    "type",
-    "error",
-    type={"const": "error"},
-    error=_object("", "type", "message", type=_TEXT, message=_TEXT),
-)
-_GEMINI_ERROR: Final = _object(
-    "GeminiError",
-    "error",
-    error=_object(
-        "", "code", "message", "status", code={"type": "integer"}, message=_TEXT, status=_TEXT
-    ),
-)
-_UPLOAD: Final = ApiOperation(summary="Begin to upload a file.", body=_object("", file={}))
-_OLLAMA_ERROR: Final = _object("OllamaError", "error", error=_TEXT)
-_CONVERSE_ERROR: Final = _object(
-    "ConverseError", "version", "error", version={"type": "integer"}, error={"type": "object"}
-)
-
-_TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
-    "/v1/chat/completions": ("OpenAI", _OPENAI_ERROR),
-    "/v1/completions": ("OpenAI", _OPENAI_ERROR),
-    "/v1/fim/": ("Mistral", _OPENAI_ERROR),
-    "/openai/deployments": ("OpenAI", _OPENAI_ERROR),
-    "/v1/responses": ("OpenAI", _OPENAI_ERROR),
-    "/v1/conversations": ("OpenAI", _OPENAI_ERROR),
-    "/v1/batches": ("OpenAI", _OPENAI_ERROR),
-    "/v1/files": ("OpenAI", _OPENAI_ERROR),
-    "/v1/embeddings": ("OpenAI", _OPENAI_ERROR),
-    "/v1/moderations": ("OpenAI", _OPENAI_ERROR),
-    "/v1/images": ("OpenAI", _OPENAI_ERROR),
-    "/v1/audio": ("OpenAI", _OPENAI_ERROR),
-    "/v1/rerank": ("Cohere", _OPENAI_ERROR),
-    "/v1/embed": ("Cohere", _OPENAI_ERROR),
-    "/v2/": ("Cohere", _OPENAI_ERROR),
-    "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
-    "/v1beta/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
-    "/v1/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
-    "/v1beta/files": ("Gemini", _GEMINI_ERROR),
-    "/upload/": ("Gemini", _GEMINI_ERROR),
-    "/api/": ("Ollama", _OLLAMA_ERROR),
-    "/v1/converse": ("vibe", _CONVERSE_ERROR),
-    "/v1/models": ("models", _OPENAI_ERROR),
-    "/v1beta/models": ("models", _GEMINI_ERROR),
-}
-"""Tag of the protocol, and schema of its errors, by prefix of the path. The first match wins."""
-
+_UPLOAD: Final = ApiOperation(summary="Begin to upload a file.", body=describe_object("", file={}))
 _ANSWER_HEADERS: Final[Mapping[str, JsonObject]] = {
     "x-vibe-request-id": {"type": "string", "pattern": "^req_[0-9a-f]{24}$"}
 }
@@ -284,7 +227,7 @@ _JSON_OR_LINES: Final[Mapping[str, JsonObject]] = {
 _PAGE_QUERIES: Final[Mapping[str, JsonObject]] = {
     "order": {"enum": ["asc", "desc"]},
     "limit": {"type": "integer", "minimum": 1, "maximum": 100},
-    "after": _TEXT,
+    "after": TEXT,
 }
 _STREAM_QUERIES: Final[Mapping[str, JsonObject]] = {
     "stream": {"enum": ["true", "false"]},
@@ -449,6 +392,16 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/moderations"): ApiOperation(
         summary="Report which texts are harmful.", body=_MODERATION, headers=_ANSWER_HEADERS
     ),
+    ("POST", "/model/{model:path}/converse"): _answer(_BEDROCK),
+    ("POST", "/model/{model:path}/converse-stream"): ApiOperation(
+        summary="Stream an answer.",
+        body=_BEDROCK,
+        answers={"application/vnd.amazon.eventstream": {}},
+        headers=_ANSWER_HEADERS,
+    ),
+    ("POST", "/model/{model:path}/count-tokens"): ApiOperation(
+        summary="Count tokens.", body=_BEDROCK_COUNT
+    ),
     ("POST", "/api/chat"): _answer(_OLLAMA, _JSON_OR_LINES),
     ("POST", "/api/generate"): _answer(_GENERATE, _JSON_OR_LINES),
     ("GET", "/api/ps"): ApiOperation(summary="List loaded models (always empty)."),
@@ -458,7 +411,7 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/converse"): _answer(_CONVERSE, _JSON_OR_EVENTS),
     ("POST", "/v1/converse/count"): ApiOperation(summary="Count tokens.", body=_CONVERSE),
     ("GET", "/v1/converse/models"): ApiOperation(
-        summary="Return all metadata of the models.", queries={"model": _TEXT}
+        summary="Return all metadata of the models.", queries={"model": TEXT}
     ),
     ("GET", "/v1/models"): ApiOperation(summary="List models."),
     ("GET", "/v1/models/{name:path}"): ApiOperation(summary="Describe a model."),
@@ -494,6 +447,6 @@ def _describe(route: Route, needs_key: bool) -> ApiOperation:
     operation = _OPERATIONS.get((route.method, route.pattern))
     if operation is None:
         body = _PASSED_THROUGH.body if route.method == "POST" else None
-        return attrs.evolve(_PASSED_THROUGH, body=body, error=_OPENAI_ERROR, needs_key=needs_key)
-    tag, error = next(entry for prefix, entry in _TAGS.items() if route.pattern.startswith(prefix))
+        return attrs.evolve(_PASSED_THROUGH, body=body, error=OPENAI_ERROR, needs_key=needs_key)
+    tag, error = next(entry for prefix, entry in TAGS.items() if route.pattern.startswith(prefix))
     return attrs.evolve(operation, tag=tag, error=error, needs_key=needs_key)

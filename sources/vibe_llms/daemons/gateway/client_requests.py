@@ -60,11 +60,11 @@ class Face:
     Attributes:
         name: Used in logs and metrics.
         dialect: Translates the protocol.
-        framing: Separates the events of a stream: ``sse`` or ``ndjson``.
+        framing: Separates the events of a stream: ``sse``, ``ndjson`` or ``aws``.
         forwarded_headers: Prefixes of the client headers that are forwarded to an upstream that
             uses this protocol.
         streams_by_default: Whether an answer is a stream unless the request says otherwise.
-        model_field: Field of a complete answer that names the model.
+        model_field: Field of a complete answer that names the model; empty if none does.
         id_header: Header in which client libraries look for the request id.
         echo: Returns the fields of the request that a complete answer repeats.
         count_path: Path at a vendor of this protocol that counts tokens, with ``{model}`` for the

@@ -19,6 +19,7 @@ from vibe_llms.daemons.gateway.batches.storage import GatewayBatchStorage
 from vibe_llms.daemons.gateway.batches.vendor_following import GatewayVendors
 from vibe_llms.daemons.gateway.faces import (
     batches,
+    bedrock,
     calls,
     chat_completions,
     completions,
@@ -58,6 +59,7 @@ _FACES = (
     generate_content,
     interactions,
     ollama,
+    bedrock,
     converse,
     models,
     calls,

@@ -159,7 +159,11 @@ def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
 
 _MEDIA: Final = ("audio/", "image/", "application/octet-stream")
 """Beginnings of content types without usage."""
-_FRAMINGS: Final = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
+_FRAMINGS: Final = {
+    "application/vnd.amazon.eventstream": "aws",
+    "application/x-ndjson": "ndjson",
+    "text/event-stream": "sse",
+}
 
 
 def _find_framing(exchange: Exchange) -> str:

@@ -46,6 +46,10 @@ def _ends_interactions(fields: _Fields) -> bool:
     return fields.get("event_type") == "interaction.completed"
 
 
+def _ends_bedrock(fields: _Fields) -> bool:
+    return bool(fields.get("stopReason"))
+
+
 def _ends_ollama(fields: _Fields) -> bool:
     return bool(fields.get("done"))
 
@@ -56,6 +60,7 @@ _ENDS: Final[Mapping[str, Callable[[_Fields], bool]]] = {
     "messages": _ends_messages,
     "generate_content": _ends_gemini,
     "interactions": _ends_interactions,
+    "bedrock": _ends_bedrock,
     "ollama_chat": _ends_ollama,
 }
 """By protocol: a function that returns whether an event completes the answer."""

@@ -343,7 +343,9 @@ def _complete(call: GatewayCall, answer: JsonObject, native: Mapping[str, Any]) 
         return answer
     original = native if request.echo is None else request.echo
     echoed = face.echo(original) if face.echo else {}
-    completed = {**echoed, **answer, face.model_field: request.model or call.upstream.address}
+    completed = {**echoed, **answer}
+    if face.model_field:
+        completed[face.model_field] = request.model or call.upstream.address
     if request.response_id is not None:
         completed["id"] = request.response_id
     return completed

@@ -11,11 +11,12 @@ import msgspec
 
 from vibe_llms.daemons.gateway.estimating import OUTPUT_BYTES_PER_TOKEN, raise_output
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
-from vibe_llms.exceptions import LimitError
+from vibe_llms.exceptions import ConverseError, LimitError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.wire.event_stream import EventStreamFramer
 from vibe_llms.wire.frames import Frame, Framer
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer
@@ -134,6 +135,7 @@ _FORMATS: Final[Mapping[str, _UsageFormat]] = {
     ),
     "interactions": _UsageFormat(mark=b'"usage"', find=_find_interactions, is_field=True),
     "ollama_chat": _UsageFormat(mark=b'eval_count"', find=_find_ollama),
+    "bedrock": _UsageFormat(mark=b'"usage"', find=_find_chat, is_field=True),
 }
 """By protocol."""
 
@@ -220,13 +222,20 @@ class _Field(msgspec.Struct, gc=False):
 _FIELD: Final = msgspec.json.Decoder(_Field)
 
 
+_FRAMERS: Final[Mapping[str, Callable[[Limits], Framer]]] = {
+    "aws": EventStreamFramer,
+    "ndjson": NdjsonFramer,
+    "sse": SseFramer,
+}
+
+
 class UsageExtractor:
     """Reads the usage of one streamed answer.
 
     Args:
         protocol: Protocol of the answer.
         limits: ``event_bytes`` is checked.
-        framing: ``sse`` or ``ndjson``; empty for one JSON value, sent in pieces.
+        framing: ``sse``, ``ndjson`` or ``aws``; empty for one JSON value, sent in pieces.
         watch: Receives the events of a stream as well.
 
     Attributes:
@@ -246,17 +255,27 @@ class UsageExtractor:
         self._found: _Fields | None = None
         self._output_bytes = 0
         self.is_whole = False
+        self._is_damaged = False
         self._framer: Framer | None = None
         self._pieces: list[bytes] = []
         if framing:
-            self._framer = NdjsonFramer(limits) if framing == "ndjson" else SseFramer(limits)
+            self._framer = _FRAMERS[framing](limits)
 
     def feed(self, data: bytes) -> None:
         """Read a piece of a stream. Raises LimitError for an event that is too long."""
+        if self._is_damaged:
+            return
         if self._framer is None:  # one JSON value, sent in pieces
             self._pieces.append(data)
             return
-        self._read_frames(self._framer.feed(data))
+        try:
+            frames = self._framer.feed(data)
+        except LimitError:
+            raise
+        except ConverseError:  # a damaged binary stream; the client will see that itself
+            self._is_damaged = True
+            return
+        self._read_frames(frames)
 
     def _read_frames(self, frames: Iterable[Frame]) -> None:
         mark, output_mark = self._format.mark, self._format.output_mark
@@ -289,7 +308,8 @@ class UsageExtractor:
         reported.
         """
         if self._framer is not None:
-            self._read_frames(self._framer.finish())
+            with contextlib.suppress(ConverseError):  # a binary stream that is cut
+                self._read_frames(self._framer.finish())
         elif self._pieces:
             self.read(data := b"".join(self._pieces))
             if self._watch is not None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import configparser
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from vibe_llms.exceptions import ConfigurationError, DependencyError
-from vibe_llms.foundation.files import read_file
 from vibe_llms.foundation.optional_packages import advise_extra, advise_packages
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.providers.aws_credentials import find_region, read_profile
 from vibe_llms.providers.requirements import Requirement, RequirementKind, find_packages
 
 CLOUDS: Final = {
@@ -59,25 +56,8 @@ def survey_cloud_requirements(
 
 
 def _has_region() -> bool:
-    """Return whether Amazon's tools will find a region. To call them would take a second."""
-    if os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
-        return True
-    profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
-    files = (
-        os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config",
-        os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",
-    )
-    for path in files:
-        parser = configparser.RawConfigParser()
-        try:
-            parser.read_string(read_file(Path(path).expanduser()).decode())
-        except OSError:
-            continue
-        except (ValueError, RuntimeError, configparser.Error):
-            return True  # let the tools report what is wrong with the file
-        if any(parser.get(each, "region", fallback="") for each in (profile, f"profile {profile}")):
-            return True
-    return False
+    """Return whether Amazon's tools will find a region, or report that a file is invalid."""
+    return bool(find_region()) or read_profile("region") is None
 
 
 def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret | None) -> Any:

@@ -125,6 +125,8 @@ def _produce_request(
         identity=state.mint("req_", 24),
         stored=state.stored,
         data=received.data,
+        method=received.method,
+        target=received.target,
     )
 
 
@@ -312,7 +314,7 @@ def _respond_refusal(
     refusal: SimulatedRefusal, route: SimulatedRoute, request: SimulatedRequest
 ) -> web.Response:
     protocol = route.protocol
-    headers = protocol.produce_headers(request)
+    headers = protocol.produce_headers(request) | protocol.produce_error_headers(refusal)
     if refusal.retry_after is not None:
         headers["retry-after"] = str(refusal.retry_after)
     if refusal.status in (429, 500, 503, 529):

@@ -11,6 +11,7 @@ from vibe_llms.testing.simulator.backgrounds import (
     read_kept,
     stream_kept,
 )
+from vibe_llms.testing.simulator.bedrock import BEDROCK
 from vibe_llms.testing.simulator.calls import CALLS, CallAnswer
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.generate_content import GEMINI
@@ -38,6 +39,8 @@ def count_prompt(protocol: SimulatedProtocol, request: SimulatedRequest) -> dict
     if protocol is GEMINI:
         details = [{"modality": "TEXT", "tokenCount": tokens}]
         return {"totalTokens": tokens, "promptTokensDetails": details}
+    if protocol is BEDROCK:
+        return {"inputTokens": tokens}
     if protocol is RESPONSES:
         return {"object": "response.input_tokens", "input_tokens": tokens}
     return {"input_tokens": tokens}

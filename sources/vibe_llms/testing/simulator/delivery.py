@@ -1,6 +1,7 @@
 """Delivery of an answer: events as bytes, and all faults on the way.
 
-Amazon's event streams, in which Bedrock sends the events of Messages, have their own framing.
+Amazon's event streams have their own framing. In them Bedrock sends its own events, or those of
+Messages.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ TEXT_HEADER_TYPE = 7
 """Type number of a header whose value is text."""
 
 
-def encode_event(data: bytes) -> bytes:
-    """Wrap the JSON of one event in a message of Amazon's event stream.
+def encode_event(payload: bytes, event: str) -> bytes:
+    """Return a message of Amazon's event stream.
 
     A message consists of its length, the length of its headers, a checksum of both lengths, the
     headers, the payload, and a checksum of everything.
     """
+    is_exception = event.endswith("Exception")
     names = {
-        ":event-type": "chunk",
+        ":exception-type" if is_exception else ":event-type": event,
         ":content-type": "application/json",
-        ":message-type": "event",
+        ":message-type": "exception" if is_exception else "event",
     }
     headers = b"".join(
         struct.pack(">B", len(name))
@@ -49,17 +51,28 @@ def encode_event(data: bytes) -> bytes:
         + value.encode()
         for name, value in names.items()
     )
-    payload = json.dumps({"bytes": base64.b64encode(data).decode("ascii")}).encode()
     # Two lengths and two checksums of four bytes each.
     prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
     message = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
     return message + struct.pack(">I", zlib.crc32(message))
 
 
+def encode_chunk(data: bytes) -> bytes:
+    """Wrap the JSON of an event of another protocol in a message, as InvokeModel does."""
+    payload = json.dumps({"bytes": base64.b64encode(data).decode("ascii")}).encode()
+    return encode_event(payload, "chunk")
+
+
 RATE_LIMITED = SimulatedRefusal(429, "rate", "You have sent too many requests.", retry_after=1)
 OVERLOADED = SimulatedRefusal(529, "overloaded", "Overloaded")
 SSE_TYPE, NDJSON_TYPE = "text/event-stream; charset=utf-8", "application/x-ndjson"
-STREAM_TYPES = {"sse": SSE_TYPE, "ndjson": NDJSON_TYPE, "amazon": AMAZON_TYPE}
+STREAM_TYPES = {
+    "sse": SSE_TYPE,
+    "ndjson": NDJSON_TYPE,
+    "amazon": AMAZON_TYPE,
+    "amazon_chunks": AMAZON_TYPE,
+}
+BINARY_FRAMINGS = ("amazon", "amazon_chunks")
 PAGE = b"<!DOCTYPE html><html><body><h1>Welcome to the gateway</h1></body></html>\n"
 
 
@@ -80,7 +93,8 @@ def encode_json(value: Any, conditions: Conditions) -> bytes:
 
 def choose_framing(protocol: SimulatedProtocol, request: SimulatedRequest) -> str:
     """Return the framing of an answer's events: that of the protocol, or Amazon's."""
-    return "amazon" if request.path.endswith("/invoke-with-response-stream") else protocol.framing
+    is_chunked = request.path.endswith("/invoke-with-response-stream")
+    return "amazon_chunks" if is_chunked else protocol.framing
 
 
 def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) -> bytes:
@@ -90,7 +104,9 @@ def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) ->
     else:
         data = encode_json(frame.data, conditions)
     if framing == "amazon":
-        return encode_event(data)
+        return encode_event(data, frame.event)
+    if framing == "amazon_chunks":
+        return encode_chunk(data)
     if framing == "ndjson":
         return data + (b"\r\n" if "crlf" in conditions else b"\n")
     lines = [b"event: " + frame.event.encode()] if frame.event else []
@@ -126,7 +142,7 @@ def _frame_pieces(
             continue
         if frame.data == "[DONE]" and "no_done" in conditions:
             continue
-        if "comments" in conditions:
+        if "comments" in conditions and framing not in BINARY_FRAMINGS:
             yield (b"\n" if protocol.framing == "ndjson" else b": keep-alive\n\n"), False
         yield encode_frame(frame, framing, frame_conditions), True
         frame_conditions = _without(frame_conditions, "deep_nesting")

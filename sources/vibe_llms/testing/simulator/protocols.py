@@ -61,6 +61,8 @@ class SimulatedRequest:
         mint: Creates a new id from a prefix and a length.
         now: Seconds since the epoch.
         names: Names in the path, such as ``model`` and ``deployment``.
+        method: The HTTP method.
+        target: The path and the query as they were sent, with all escapes.
         identity: The request's id.
         stored: Responses, files and batches that the vendor stores, by their ids.
         data: The original body.
@@ -77,6 +79,8 @@ class SimulatedRequest:
     identity: str
     stored: MutableMapping[str, Any] = attrs.field(factory=dict, repr=False)
     data: bytes = attrs.field(default=b"", repr=False)
+    method: str = "POST"
+    target: str = ""
 
 
 @frozen
@@ -107,8 +111,9 @@ class SimulatedProtocol:
         use_cache: Reads and writes the vendor's prompt cache; by default it has none.
         check_credentials: Checks the key of a request. Raises SimulatedRefusal.
         produce_headers: Produces the vendor's own headers of an answer.
+        produce_error_headers: Produces the further headers of a refusal.
         map_status: Returns the vendor's HTTP status for a refusal.
-        framing: Framing of the events of its streams: ``sse`` or ``ndjson``.
+        framing: Framing of the events of its streams: ``sse``, ``ndjson`` or ``amazon``.
     """
 
     check: Callable[[SimulatedRequest], None]
@@ -125,6 +130,7 @@ class SimulatedProtocol:
         prompt
     )
     produce_headers: Callable[[SimulatedRequest], dict[str, str]] = lambda _: {}
+    produce_error_headers: Callable[[SimulatedRefusal], dict[str, str]] = lambda _: {}
     map_status: Callable[[SimulatedRefusal], int] = _map_status
     framing: str = "sse"
 

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.testing.simulator.bedrock import BEDROCK
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.interactions import INTERACTIONS
@@ -81,6 +82,8 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (MESSAGES, "POST", r"/messages/count_tokens", "count"),
     (MESSAGES, "POST", r"/messages", "answer"),
     (MESSAGES, "POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),
+    (BEDROCK, "POST", r"/model/(?P<model>.+)/converse(?:-stream)?", "answer"),
+    (BEDROCK, "POST", r"/model/(?P<model>.+)/count-tokens", "count"),
     (MESSAGES, "POST", rf"{_MODEL}:rawPredict", "answer"),
     (MESSAGES, "POST", rf"{_MODEL}:streamRawPredict", "answer"),
     (INTERACTIONS, "POST", r"/v1(?:beta)?/interactions", "answer"),

@@ -136,6 +136,7 @@ class Simulator:
             query=dict(http_request.query),
             headers={name.lower(): value for name, value in http_request.headers.items()},
             data=await http_request.read(),
+            target=http_request.raw_path,
         )
         try:
             received.body = json.loads(received.data) if received.data else None

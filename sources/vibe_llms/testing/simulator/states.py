@@ -28,6 +28,7 @@ class ReceivedRequest:
         disconnected_at: The time at which the client disconnected before the answer was complete,
             by the monotonic clock; None otherwise.
         answered: True if the answer was sent to its end.
+        target: The path and the query as they were sent, with all escapes.
     """
 
     method: str
@@ -38,6 +39,7 @@ class ReceivedRequest:
     body: Any = attrs.field(default=None, repr=False)
     disconnected_at: float | None = None
     answered: bool = False
+    target: str = ""
 
 
 @define(kw_only=True)

@@ -1,0 +1,1 @@
+"""Requests of clients, and answers to them. Not imported to call vendors."""
