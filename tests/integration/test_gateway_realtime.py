@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -218,6 +219,9 @@ async def test_a_connection_within_its_budget_charges_what_it_used(
                 await connection.recv()
                 await connection.response.create()
                 assert (await connection.recv()).type == "response.done"
+        async with asyncio.timeout(10):
+            while len(routed.records) < 2:  # noqa: ASYNC110  # the gateway notices the close
+                await asyncio.sleep(0.01)
     assert [(each.error, each.cents) for each in routed.records] == [("", Decimal(2))] * 2
     clocks = ManualClocks()
     ledger = KeyLedger(tmp_path / "keys", read_clock=clocks.read, read_time=clocks.read_time)

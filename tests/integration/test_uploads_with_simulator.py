@@ -250,10 +250,10 @@ async def test_without_the_setting_a_service_elsewhere_gets_no_uploads(
     )
     client = each.module.produce_provider(context).produce_client()
     large = FileContent(mime_type="application/pdf", data=b"%PDF-1.4 " + b"x" * 11_000_000)
-    assert client.access_uploads(client.describe(each.model)) is None
+    assert client.access_uploads() is None
     default = produce_context(vendor, tmp_path, api_key="canary")
     uploads = each.module.produce_provider(default).produce_client()
-    found = uploads.access_uploads(uploads.describe(each.model))
+    found = uploads.access_uploads()
     assert list(found.find_large(ask(large))) == [large.content_id]
     assert found.find_large(ask(PAGES)) == {}
 

@@ -91,7 +91,7 @@ class OpenAIService(Vendor):
 
         return FileBatches(client, path)
 
-    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+    def produce_files(self, client: VendorClient) -> VendorFiles | None:
         """Return the files; ``None`` for Azure, which has other paths."""
         if "azure_endpoint" in self.settings.values:
             return None

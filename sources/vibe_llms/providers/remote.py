@@ -301,16 +301,16 @@ class RemoteClient:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
 
-    def access_uploads(self, model: ModelDescriptor) -> Uploads | None:
+    def access_uploads(self) -> Uploads | None:
         """Return the uploads of this client; ``None`` if media are sent with each request."""
         if self._uploads is ABSENT:
-            self._uploads = self._produce_uploads(model)
+            self._uploads = self._produce_uploads()
         return None if isinstance(self._uploads, Absence) else self._uploads
 
-    def _produce_uploads(self, model: ModelDescriptor) -> Uploads | None:
+    def _produce_uploads(self) -> Uploads | None:
         vendor = self.vendor
         min_bytes = vendor.find_upload_bytes()
-        files = None if min_bytes is None else vendor.produce_files(self, model)
+        files = None if min_bytes is None else vendor.produce_files(self)
         if min_bytes is None or files is None:
             return None
         from vibe_llms.providers.uploads import Uploads

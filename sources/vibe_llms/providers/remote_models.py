@@ -56,7 +56,7 @@ class RemoteModel(ModelBase[JsonObject]):
     @property
     def has_files(self) -> bool:
         """Whether large media are uploaded to the vendor once."""
-        return self._client.access_uploads(self._descriptor) is not None
+        return self._client.access_uploads() is not None
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translate a request. Raises RequestError."""
@@ -114,7 +114,7 @@ class RemoteModel(ModelBase[JsonObject]):
 
     def _find_uploads(self, request: Request) -> Uploads | None:
         """Return the client's uploads if the request has contents for them."""
-        uploads = self._client.access_uploads(self._descriptor)
+        uploads = self._client.access_uploads()
         return uploads if uploads is not None and uploads.find_large(request) else None
 
     async def _send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:

@@ -24,7 +24,7 @@ from vibe_llms.messages.contents import CONTENT_CLASSES, MEDIA_CLASSES, FileCont
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.vendor_files import VendorFile, VendorFileNotes
+from vibe_llms.messages.vendor_files import NotedFile, VendorFile, VendorFileNotes
 from vibe_llms.messages.views import list_content_classes
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.streams import EventSource, close_quietly
@@ -217,7 +217,7 @@ class Uploads:
 
     async def _find(self, content_id: str) -> VendorFile | None:
         known = self._known.get(content_id)
-        noted = await self._use_notes(lambda notes: notes.find(content_id, self._account))
+        noted = await self._use_notes(lambda notes: notes.find(content_id, self.account))
         now = access_now()
         if noted is not None and noted.is_usable(now):
             return noted
@@ -227,7 +227,7 @@ class Uploads:
         return known
 
     async def _note(self, content_id: str, file: VendorFile) -> None:
-        await self._use_notes(lambda notes: notes.note(content_id, self._account, file))
+        await self._use_notes(lambda notes: notes.note(content_id, self.account, file))
 
     async def _use_notes(self, use: Callable[[VendorFileNotes], _T]) -> _T | None:
         """Read or write notes; without the store, a request only uploads its contents again."""
@@ -243,8 +243,23 @@ class Uploads:
             return None
 
     @property
-    def _account(self) -> str:
+    def account(self) -> str:
+        """Name of the account, for notes. Raises ConfigurationError if the key is missing."""
         return self._compute_account()
+
+    async def delete(self, noted: NotedFile) -> None:
+        """Delete a file at the vendor, if it is still there, and forget it.
+
+        Raises:
+            ConverseError: The vendor cannot be asked.
+        """
+        try:
+            await self.files.delete(noted.file.id)
+        except ProviderError as error:
+            if error.status not in _MISSING_STATUSES:
+                raise
+        self._known.pop(noted.content_id, None)
+        await self._use_notes(partial(self._forget, noted.content_id, noted.file.id))
 
     async def forget_missing(self, request: Request) -> bool:
         """Forget the files of a request that the vendor no longer has.
@@ -264,7 +279,7 @@ class Uploads:
         return has_missing
 
     def _forget(self, content_id: str, identity: str, notes: VendorFileNotes) -> None:
-        notes.forget(content_id, self._account, identity)
+        notes.forget(content_id, self.account, identity)
 
     async def _exists(self, file: VendorFile) -> bool:
         try:

@@ -255,7 +255,7 @@ class Vendor(abc.ABC):
             return self.upload_bytes or None
         return setting
 
-    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+    def produce_files(self, client: VendorClient) -> VendorFiles | None:
         """Return the vendor's files for media in messages; by default it has none."""
         return None
 
@@ -327,7 +327,7 @@ class VendorClient(CountingClient, Protocol):
     ) -> Exchange:
         """Send bytes unchanged, once, and return the answer. Raises ConverseError."""
 
-    def access_uploads(self, model: ModelDescriptor) -> Uploads | None:
+    def access_uploads(self) -> Uploads | None:
         """Return the uploads of this client; ``None`` if media are sent with each request."""
 
     def clean(self, error: ConverseError) -> ConverseError:

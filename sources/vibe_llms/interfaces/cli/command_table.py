@@ -28,7 +28,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "delete": ("deleting:delete", "Delete conversations; their forks keep what they share."),
         "verify": ("verifying:verify", "Verify every stored line and content hash."),
         "gc": ("verifying:gc", "Remove content that no conversation uses."),
-        "store": ("", "Copy a store, compact logs, purge old runs."),
+        "store": ("", "Copy a store, compact logs, purge old runs, list uploads."),
     },
     "Runs": {
         "runs": ("", "Watch, approve, message and stop runs."),
@@ -110,6 +110,7 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "copy": ("copying:copy", "Copy a store into another, and verify the copy."),
         "compact": ("compacting:compact", "Shorten the logs of runs that ended long ago."),
         "purge": ("purging:purge", "Delete finished runs older than a number of days."),
+        "uploads": ("uploads:uploads", "List or remove the files that vendors have."),
         "migrate": ("migrating:migrate", "Move conversations of the old layout to subfolders."),
     },
 }

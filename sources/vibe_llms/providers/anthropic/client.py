@@ -100,7 +100,7 @@ class AnthropicVendor(Vendor):
 
         return MessageBatches(client)
 
-    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+    def produce_files(self, client: VendorClient) -> VendorFiles | None:
         """Return the files; ``None`` for a cloud."""
         if "cloud" in self.settings.values:
             return None

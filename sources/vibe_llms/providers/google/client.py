@@ -89,7 +89,7 @@ class GoogleVendor(Vendor):
             processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
         )
 
-    def produce_files(self, client: VendorClient, model: ModelDescriptor) -> VendorFiles | None:
+    def produce_files(self, client: VendorClient) -> VendorFiles | None:
         """Return the files of the Files API."""
         from vibe_llms.providers.google.files import GoogleFiles
 
