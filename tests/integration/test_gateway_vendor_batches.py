@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from vibe_llms.providers.batching import AnyBatches, ModelBatches
 from vibe_llms.telemetry.prices import Price, price_usage
 from vibe_llms.testing.simulator import Simulator, openai_batches
 from vibe_llms.testing.simulator.batches import Batch
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 
 CHAT, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/v1/embeddings"
 TABLES = """
@@ -229,7 +231,7 @@ async def test_anthropic_clients_at_anthropic(routed: RoutedGateway) -> None:
         )
         results = [each async for each in await client.messages.batches.results(made.id)]
 
-    (submission,) = [each for each in routed.second.requests if each.path.endswith("/batches")]
+    (submission,) = filter(is_submission, routed.second.requests)
     assert submission.headers["anthropic-beta"] == "files-api-2025-04-14"
     assert [each["params"]["model"] for each in submission.body["requests"]] == [
         "claude-sonnet-4-5"
@@ -278,7 +280,7 @@ async def test_without_tables_the_address_is_the_model(routed: RoutedGateway) ->
     async with routed.run(""), reach_openai(routed) as client:
         batch = await finish(client, (await create(client, [compose_line(0, model)])).id)
     assert batch.request_counts.completed == 1
-    assert survey(routed.second)[0] == ("POST", "/v1/messages/batches")
+    assert ("POST", "/v1/messages/batches") in survey(routed.second)
 
 
 async def test_requests_that_refer_to_the_gateway_go_alone(routed: RoutedGateway) -> None:
@@ -346,6 +348,24 @@ async def test_a_vendor_without_batches_is_asked_request_by_request(routed: Rout
         batch = await finish(client, batch.id)
     assert (batch.status, batch.request_counts.completed) == ("completed", 3)
     assert survey(routed.first).count(("POST", CHAT)) == 3
+    assert ("POST", "/v1/files") not in survey(routed.first), "nothing to look for after a crash"
+
+
+async def test_a_model_without_batches_is_asked_request_by_request(
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vendor has batches, but refuses this one."""
+
+    def refuse(request: Any) -> None:
+        raise SimulatedRefusal(403, "permission", "This model has no batches.")
+
+    monkeypatch.setattr(openai_batches, "_create", refuse)
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        batch = await create(client, [compose_line(number, "gpt") for number in range(3)])
+        batch = await finish(client, batch.id)
+    assert (batch.status, batch.request_counts.completed) == ("completed", 3)
+    assert survey(routed.first).count(("POST", CHAT)) == 3
+    assert count_made(routed.first) == 1
 
 
 async def test_a_batch_continues_after_a_restart(routed: RoutedGateway) -> None:
@@ -359,10 +379,16 @@ async def test_a_batch_continues_after_a_restart(routed: RoutedGateway) -> None:
     moved = TABLES.replace("first:gpt-5.5", "second:gpt-5.5")  # only for new batches
     async with routed.run(moved), reach_openai(routed) as client:
         assert [each.id async for each in client.batches.list()] == [batch.id]
+        paths = [each for each in routed.file.parent.rglob("batch_*/*") if each.name != "lock"]
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in paths}
         end_batches(routed.first)
         batch = await finish(client, batch.id)
+        left = {each.name for each in routed.file.parent.rglob("batch_*/*")}
     assert batch.request_counts.completed == 3
     assert (count_made(routed.first), count_made(routed.second)) == (1, 0)
+    assert modes == {0o600}
+    assert {"vendor-0.jsonl", "vendor-0.jsonl.chunks", "roads.json"} < {path.name for path in paths}
+    assert left == {"batch.json", "lock", "requests.jsonl", "results.jsonl", "roads.json"}
 
 
 async def test_the_vendors_counts_are_shown(routed: RoutedGateway) -> None:

@@ -357,6 +357,7 @@ class GatewayBatchRunner:
             error_file=error,
         )
         await perform(self.storage.write, ended)
+        await perform(self.storage.remove_vendor_journals, batch)
 
 
 def _group(

@@ -261,6 +261,11 @@ class GatewayBatchStorage:
         path = self._folder / batch.id / "roads.json"
         replace_file(path, msgspec.json.encode(roads), mode=0o600)
 
+    def remove_vendor_journals(self, batch: GatewayBatch) -> None:
+        """Delete the journals of vendors' answers, once all of these are results."""
+        for path in (self._folder / batch.id).glob("vendor-*.jsonl"):
+            path.unlink(missing_ok=True)
+
     def locate_vendor_journal(self, batch: GatewayBatch, number: int) -> Path:
         """Return the path of the journal of a vendor's answers; its submissions are beside it."""
         return self._folder / batch.id / f"vendor-{number}.jsonl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
@@ -32,6 +33,7 @@ from vibe_llms.exceptions import CapabilityError, ConverseError
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.views import add_usages
 from vibe_llms.plugins.specification.daemons import Demand, Grant, Reservation
+from vibe_llms.providers.batches import was_refused
 from vibe_llms.providers.batching import AnyBatches, ModelBatches, was_not_run
 from vibe_llms.telemetry.discounts import BATCH_DISCOUNTS
 
@@ -141,12 +143,30 @@ class RoadFollower:
                     detail=f"The provider of {road.address} has no batch API.",
                 )
         except ConverseError:
-            if find_path(self._journal_path).exists():
+            if self._has_submitted:
                 raise
             return False
         self._model = ClientModel(self._gateway, face, upstream, self._client.scope)
         self._work = ClientWork(self._model, self._items)
         self._batches = ModelBatches(self._model, vendor_batches)
+        return self._has_submitted or await self._can_list()
+
+    @property
+    def _has_submitted(self) -> bool:
+        """True if requests may be at the vendor."""
+        return find_path(self._journal_path).exists()
+
+    async def _can_list(self) -> bool:
+        """Return whether the vendor lists its batches; without, none can be found after a crash.
+
+        Some servers with OpenAI's protocol have no batches.
+        """
+        try:
+            await self._batches.find("", since=time.time(), requests=(), known=())
+        except ConverseError as error:
+            if was_refused(error):
+                return False
+            raise
         return True
 
     async def reserve(self, grant: Grant) -> Reservation:
