@@ -30,6 +30,7 @@ from vibe_llms.testing.simulator.speech import hide
 
 GPT = "openai_conversations:gpt-5.5"
 SERVICE = "openai_responses"
+SLOW_CALLS = ("images", "speech", "transcriptions")
 CLAUDE = "anthropic:claude-sonnet-4-5"
 
 
@@ -178,6 +179,12 @@ async def test_a_rate_and_a_model_that_is_not_for_it(door: Door) -> None:
     assert sum_spending(door.survey()).requests == 1
 
 
+each_call = pytest.mark.parametrize(
+    "name",
+    ["embeddings", *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW_CALLS)],
+)
+
+
 def make_call(client: openai.AsyncOpenAI, name: str) -> Any:
     """Make a call of another genus than converser."""
     match name:
@@ -196,7 +203,7 @@ def make_call(client: openai.AsyncOpenAI, name: str) -> Any:
             )
 
 
-@pytest.mark.parametrize("name", ["embeddings", "images", "speech", "transcriptions"])
+@each_call
 async def test_a_budget_and_a_rate_hold_for_all_genera(name: str, door: Door) -> None:
     """A call within the budget is answered and priced; the next exceeds the rate."""
     key = create_key(door.folder, cents_per_day=1000, requests_per_minute=1)
@@ -213,7 +220,7 @@ async def test_a_budget_and_a_rate_hold_for_all_genera(name: str, door: Door) ->
     assert spent.cents + spent.perhaps_cents > 0
 
 
-@pytest.mark.parametrize("name", ["embeddings", "images", "speech", "transcriptions"])
+@each_call
 async def test_a_spent_budget_refuses_calls_of_all_genera(name: str, door: Door) -> None:
     key = create_key(door.folder, cents_per_day=1)
     grant = await open_grant(door.authorizer, key)

@@ -37,7 +37,16 @@ from vibe_llms.testing.recording.replayer import UnrecordedRequestError
 from vibe_llms.testing.simulator import Simulator
 from vibe_llms.wire.direct import DirectTransport
 
-pytestmark = pytest.mark.parametrize("case", GENERA.values(), ids=GENERA)
+QUICK = ("embedder", "illustrator that edits", "speaker", "transcriber of bytes")
+"""Cases for the default test command: bodies of JSON, forms and bytes, and a stream."""
+
+pytestmark = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, case in GENERA.items()
+    ],
+)
 
 
 @pytest.fixture
