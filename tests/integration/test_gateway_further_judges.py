@@ -66,7 +66,12 @@ async def address(
 ) -> AsyncIterator[str]:
     """Serve a gateway before the simulator."""
     table = f'base_url = "{simulator.url}/v1"\napi_key = "canary"'
-    tables = {"providers.jina": table, "providers.mistral": table}
+    cohere_table = f'base_url = "{simulator.url}"\napi_key = "canary"'
+    tables = {
+        "providers.jina": table,
+        "providers.mistral": table,
+        "providers.cohere": cohere_table,
+    }
     application = produce_application(tmp_path, simulator.url, **tables)
     async with serve_gateway(application, records) as running:
         yield running
@@ -135,6 +140,29 @@ async def test_coheres_client_embeds_with_any_vendor(
     assert records[0].way == "translate"
     told = [] if model.startswith("google") else ["purpose"]
     assert [loss.path for loss in records[0].losses if not loss.is_routine] == told
+
+
+async def test_coheres_client_reaches_cohere_itself(
+    address: str, simulator: Simulator, records: list[CallRecord]
+) -> None:
+    async with open_cohere(address) as client:
+        answer = await client.embed(
+            model="cohere:embed-v4.0",
+            texts=TEXTS,
+            input_type="search_query",
+            embedding_types=["float"],
+        )
+        ranking = await client.rerank(
+            model="cohere:rerank-v3.5", query="red house", documents=TEXTS, top_n=1
+        )
+
+    rows = answer.embeddings.float_ or []
+    assert all(is_near(row, draw(text)) for row, text in zip(rows, TEXTS, strict=True))
+    assert [each.index for each in ranking.results] == [0]
+    assert [each.path for each in simulator.requests] == ["/v2/embed", "/v2/rerank"]
+    assert [each.way for each in records] == ["passthrough", "passthrough"]
+    assert records[0].usage is not None
+    assert records[0].usage.input_tokens == 4
 
 
 async def test_coheres_first_client_embeds(address: str) -> None:

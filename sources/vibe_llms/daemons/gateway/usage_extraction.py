@@ -191,7 +191,7 @@ def read_usage(protocol: str, body: bytes) -> Usage | None:
     usage_format = _FORMATS[protocol]
     start = body.rfind(usage_format.mark)
     if start < 0:
-        return None
+        return _read_billed_units(body)
     found: object = None
     try:
         if usage_format.is_field:
@@ -205,6 +205,36 @@ def read_usage(protocol: str, body: bytes) -> Usage | None:
             return None
     usage = _normalize(protocol, found)
     return None if usage is None or _is_empty(usage) else usage
+
+
+class _Units(msgspec.Struct):
+    input_tokens: float | None = None
+
+
+class _Meta(msgspec.Struct):
+    billed_units: _Units | None = None
+
+
+class _Billed(msgspec.Struct):
+    meta: _Meta | None = None
+
+
+_BILLED: Final = msgspec.json.Decoder(_Billed)
+_BILLED_MARK: Final = b'"billed_units"'
+
+
+def _read_billed_units(body: bytes) -> Usage | None:
+    """Return the tokens that Cohere bills for a call."""
+    if _BILLED_MARK not in body:
+        return None
+    try:
+        meta = _BILLED.decode(body).meta
+    except UNREADABLE:
+        return None
+    units = None if meta is None else meta.billed_units
+    if units is None or units.input_tokens is None:
+        return None
+    return Usage(input_tokens=int(units.input_tokens))
 
 
 def _find_whole(usage_format: _UsageFormat, fields: object) -> _Fields | None:

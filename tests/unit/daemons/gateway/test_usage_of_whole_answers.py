@@ -26,6 +26,10 @@ OTHER = {"prompt_tokens": 30, "completion_tokens": 40, "total_tokens": 70}
         ({"data": [{"usage": OTHER}]}, None),
         ({"usage": None}, None),
         ({"data": []}, None),
+        ({"meta": {"billed_units": {"input_tokens": 5.0}}}, 5),  # Cohere's
+        ({"meta": {"billed_units": {"search_units": 1}}}, None),
+        ({"meta": {"billed_units": 3}}, None),
+        ({"text": '"billed_units":{"input_tokens":5}'}, None),
     ],
 )
 def test_usage_is_read_wherever_its_field_is(body: dict[str, Any], tokens: int | None) -> None:
