@@ -25,6 +25,12 @@ MODELS = {
     "google": "google:gemini-3.8-flash",
     "openai": "openai_responses:gpt-5.5",
 }
+ORIGINALS = {
+    "anthropic": ("server_tool_use", "web_search_tool_result", "encrypted_content"),
+    "google": ("toolCall", "toolResponse", "GOOGLE_SEARCH_WEB"),
+    "openai": ("web_search_call", "sources"),
+}
+"""Words in a request by which a vendor receives the calls that it executed."""
 OFFERED = {
     "anthropic": {"web_search_20250305", "code_execution_20250825"},
     "google": {"googleSearch", "codeExecution"},
@@ -47,6 +53,13 @@ def list_offered(simulator: Simulator) -> set[str]:
     """Return the tools in the last request of the gateway."""
     tools = simulator.requests[-1].body["tools"]
     return {tool.get("type") or next(iter(tool)) for tool in tools}
+
+
+def assert_restored(simulator: Simulator, vendor: str) -> None:
+    """Check that the vendor gets its own call back, and not what the client was shown."""
+    body = json.dumps(simulator.requests[-1].body)
+    assert "_vibe_" not in body
+    assert [word for word in ORIGINALS[vendor] if word not in body] == []
 
 
 def list_other(client: str) -> list[str]:
@@ -100,6 +113,7 @@ async def test_anthropics_package(tmp_path: Path, vendor: str, stream: bool) -> 
             {"role": "user", "content": "Please calculate."},
         ]
         calculated = await ask()
+        assert_restored(simulator, vendor)
         call, result, text = [e for e in calculated.content if "thinking" not in e.type][:3]
         assert isinstance(call, anthropic.types.ServerToolUseBlock)
         assert (call.name, call.input) == ("code_execution", {"code": "print(6 * 7)"})
@@ -148,6 +162,7 @@ async def test_openais_package(tmp_path: Path, vendor: str, stream: bool) -> Non
 
         given += [*found.output, {"role": "user", "content": "Please calculate."}]
         calculated = await ask()
+        assert_restored(simulator, vendor)
         call, message = [each for each in calculated.output if each.type != "reasoning"]
         assert (call.type, call.code) == ("code_interpreter_call", "print(6 * 7)")
         assert [output.logs for output in call.outputs] == ["42\n"]

@@ -2,22 +2,39 @@
 
 The client can read such a call and its result, and returns both with its next request. There, they
 are recognized by their ids: the client's own vendor did not execute them, and would reject them.
+The originals are in envelopes (:mod:`.signatures`) at the end of the answer, from which they are
+restored for the vendor that executed them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
 
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.exceptions import ParseError
+from vibe_llms.dialects.signatures import (
+    Envelope,
+    add_carrier,
+    has_envelope,
+    is_wrapped,
+    read_sealed,
+    seal,
+)
+from vibe_llms.exceptions import CodecError, ParseError
 from vibe_llms.foundation.attrs_classes import define, frozen
-from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
-from vibe_llms.messages.contents import Citation, TextualContent
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    ResultCanister,
+)
+from vibe_llms.messages.codec.canister_lines import decode_canister, encode_canister
+from vibe_llms.messages.contents import AnyContent, Citation, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Response
 
 _MARK: Final = "_vibe_"
@@ -28,7 +45,11 @@ _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 def compose_id(prefix: str, invocation_id: str) -> str:
     """Return the id of another vendor's call in a client's protocol."""
-    return prefix + _MARK + re.sub("[^A-Za-z0-9_]", "", invocation_id)[:48]
+    return prefix + _MARK + _clean(invocation_id)
+
+
+def _clean(invocation_id: str) -> str:
+    return re.sub("[^A-Za-z0-9_]", "", invocation_id)[:48]
 
 
 def is_foreign_id(identity: object) -> bool:
@@ -95,18 +116,92 @@ class ExecutionAdopter:
         return adopted  # type: ignore[no-any-return]
 
 
+def seal_execution(
+    execution: InvocationCanister | ResultCanister, provider: str
+) -> ReasoningContent | None:
+    """Return the envelope of a call or a result; ``None`` if its vendor needs none.
+
+    Args:
+        provider: The provider of the answer.
+    """
+    native = execution.native
+    if native is None:
+        return None
+    text = encode_canister(attrs.evolve(execution, origin=None, turn_id=None)).decode()
+    envelope = Envelope(protocol=native.protocol, provider=provider, data="{}", execution=text)
+    return ReasoningContent(signature=seal(envelope))
+
+
+def restore_executions(canisters: Sequence[AnyCanister]) -> Sequence[AnyCanister]:
+    """Replace the calls and results in a client's request by the originals in its envelopes."""
+    if not any(map(has_envelope, canisters)):
+        return canisters
+    originals: dict[tuple[str, str], InvocationCanister | ResultCanister] = {}
+    remaining: list[AnyCanister] = []
+    for canister in canisters:
+        if not has_envelope(canister):
+            remaining.append(canister)
+            continue
+        contents = []
+        for content in canister.content:
+            original = _open_execution(content)
+            if original is None:
+                contents.append(content)
+            else:
+                originals[original.role, _clean(original.invocation_id)] = original
+        if contents:
+            is_changed = len(contents) < len(canister.content)
+            remaining.append(attrs.evolve(canister, content=contents) if is_changed else canister)
+    return [_restore(canister, originals) for canister in remaining] if originals else canisters
+
+
+def _open_execution(content: AnyContent) -> InvocationCanister | ResultCanister | None:
+    if not isinstance(content, ReasoningContent) or not is_wrapped(content.signature):
+        return None
+    envelope = read_sealed(content.signature)
+    if envelope is None or not envelope.execution:
+        return None
+    try:
+        canister = decode_canister(envelope.execution)
+    except CodecError:
+        return None
+    if not isinstance(canister, (InvocationCanister, ResultCanister)):
+        return None
+    native = canister.native if canister.owner is Owner.VENDOR else None
+    if native is None or native.protocol != envelope.protocol:
+        return None
+    origin = Origin(provider=envelope.provider, model="", protocol=envelope.protocol)
+    return attrs.evolve(canister, origin=origin)
+
+
+def _restore(
+    canister: AnyCanister,
+    originals: Mapping[tuple[str, str], InvocationCanister | ResultCanister],
+) -> AnyCanister:
+    if not isinstance(canister, (InvocationCanister, ResultCanister)):
+        return canister
+    _, mark, identity = canister.invocation_id.partition(_MARK)
+    original = originals.get((canister.role, identity)) if mark else None
+    return canister if original is None else attrs.evolve(original, turn_id=canister.turn_id)
+
+
 def adopt_executions(response: Response, forms: ExecutionForms, ledger: Ledger) -> Response:
     """Return a response with the calls of other vendors in the form of the client's protocol."""
     if not any(getattr(each, "owner", None) is Owner.VENDOR for each in response.canisters):
         return response
     adopter = ExecutionAdopter(forms)
     canisters: list[AnyCanister] = []
+    carriers: list[ReasoningContent] = []
     for index, canister in enumerate(response.canisters):
         adopted = adopter.adopt(canister)
-        if adopted is not canister:
+        if adopted is not canister and isinstance(canister, (InvocationCanister, ResultCanister)):
             reason = "another vendor executed this; the client receives what its protocol can show"
             ledger.coerce(f"canisters[{index}]", reason)
+            carrier = seal_execution(canister, response.metadata.origin.provider)
+            carriers += [] if carrier is None else [carrier]
         canisters.append(adopted)
+    for carrier in carriers:
+        add_carrier(canisters, carrier, canisters[-1].turn_id)
     return attrs.evolve(response, canisters=canisters)
 
 

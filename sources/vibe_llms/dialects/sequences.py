@@ -16,7 +16,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.client_answers import StreamWriter
-from vibe_llms.dialects.executions import ExecutionAdopter
+from vibe_llms.dialects.executions import ExecutionAdopter, seal_execution
 from vibe_llms.dialects.signatures import is_wrapped, wrap_item, wrap_start
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -153,6 +153,9 @@ class SequentialWriter(StreamWriter):
         if self._adopter is not None:
             adopted = self._adopter.adopt(event.item)
             if adopted is not event.item:
+                carrier = seal_execution(event.item, self.provider)  # type: ignore[arg-type]
+                if carrier is not None:
+                    self._carriers[event.index] = carrier
                 event = attrs.evolve(event, item=adopted)
         wrapped = wrap_item(event.item, self.PROTOCOL, self.provider)
         if wrapped.carrier is not None and event.index not in self._signed_early:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from vibe_llms.dialects.broken_requests import explain_missing_message
+from vibe_llms.dialects.executions import restore_executions
 from vibe_llms.dialects.extras import BODY, keep_native, make_native
 from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
@@ -113,7 +114,9 @@ def compose_request(
         cache: The client's hint for the whole request.
     """
     is_plain = isinstance(canisters, PlainTranslation)
-    unwrapped = canisters.value if is_plain else unwrap_signatures(canisters.value)
+    unwrapped = (
+        canisters.value if is_plain else unwrap_signatures(restore_executions(canisters.value))
+    )
     descriptions, choice = invocables.value
     if not unwrapped:
         raise explain_missing_message("canisters")

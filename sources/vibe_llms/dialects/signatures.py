@@ -46,7 +46,7 @@ _SIGNING: Final = ("thoughtSignature", "extra_content")
 """Native fields with which a vendor signs a text or a call."""
 
 
-class _Envelope(msgspec.Struct, omit_defaults=True):
+class Envelope(msgspec.Struct, omit_defaults=True):
     """Signed data that must be returned to its vendor.
 
     Attributes:
@@ -57,6 +57,8 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
         signature: Its signature.
         call: Id of the invocation, if one was signed instead of reasoning.
         is_text: Whether a text was signed. The envelope then becomes an empty text after that text.
+        execution: A call that the vendor executed, or its result, as a stored canister; see
+            :mod:`.executions`.
     """
 
     protocol: str
@@ -67,6 +69,7 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
     signature: str = ""
     call: str = ""
     is_text: bool = False
+    execution: str = ""
 
     @property
     def readable(self) -> str:
@@ -74,7 +77,7 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
         return self.text or BOUNDARY.join(self.summary)
 
 
-_DECODER: Final = msgspec.json.Decoder(_Envelope)
+_DECODER: Final = msgspec.json.Decoder(Envelope)
 
 
 def is_wrapped(signature: str | None) -> TypeGuard[str]:
@@ -82,7 +85,8 @@ def is_wrapped(signature: str | None) -> TypeGuard[str]:
     return signature is not None and signature.startswith(MARK)
 
 
-def _seal(envelope: _Envelope) -> str:
+def seal(envelope: Envelope) -> str:
+    """Return an envelope as a signature."""
     text = json.dumps(msgspec.to_builtins(envelope), separators=(",", ":"))
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
@@ -90,7 +94,7 @@ def _seal(envelope: _Envelope) -> str:
     return MARK + b64encode(text.encode()).decode()
 
 
-def _read_sealed(signature: str) -> _Envelope | None:
+def read_sealed(signature: str) -> Envelope | None:
     """Return the envelope; ``None`` if it is damaged.
 
     A client can forge an envelope, but gains nothing: it could send the data in the vendor's own
@@ -107,7 +111,7 @@ def _read_sealed(signature: str) -> _Envelope | None:
 
 def read_provider(signature: str) -> str:
     """Return the provider named in an envelope; empty if it is unknown."""
-    envelope = _read_sealed(signature)
+    envelope = read_sealed(signature)
     return "" if envelope is None else envelope.provider
 
 
@@ -134,13 +138,13 @@ def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
     native = getattr(item, "native", None)
     if not isinstance(native, Native) or native.protocol == protocol:
         return WrappedItem(item=item)
-    envelope = _Envelope(protocol=native.protocol, provider=provider, data=native.data)
+    envelope = Envelope(protocol=native.protocol, provider=provider, data=native.data)
     if isinstance(item, ReasoningContent):
         if item.signature is None:
             return WrappedItem(item=item)
         envelope.text, envelope.summary = item.text, item.summary
         envelope.signature = item.signature
-        return WrappedItem(item=attrs.evolve(item, signature=_seal(envelope), native=None))
+        return WrappedItem(item=attrs.evolve(item, signature=seal(envelope), native=None))
     if not isinstance(item, (InvocationCanister, TextualContent)):
         return WrappedItem(item=item)
     fields = read_native(native, "item")
@@ -155,7 +159,7 @@ def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
     unsigned = attrs.evolve(
         item, native=make_native(native.protocol, other_fields) if other_fields else None
     )
-    return WrappedItem(item=unsigned, carrier=ReasoningContent(signature=_seal(envelope)))
+    return WrappedItem(item=unsigned, carrier=ReasoningContent(signature=seal(envelope)))
 
 
 def wrap_response(response: Response, protocol: str) -> Response:
@@ -173,7 +177,7 @@ def wrap_response(response: Response, protocol: str) -> Response:
             call = wrap_item(canister, protocol, provider)
             assert isinstance(call.item, InvocationCanister)
             if call.carrier is not None:
-                _add(wrapped, call.carrier, canister.turn_id)
+                add_carrier(wrapped, call.carrier, canister.turn_id)
             wrapped.append(call.item)
         elif isinstance(canister, AssistantCanister):
             parts = [wrap_item(content, protocol, provider) for content in canister.content]
@@ -184,7 +188,7 @@ def wrap_response(response: Response, protocol: str) -> Response:
         else:
             wrapped.append(canister)
     for carrier in last:
-        _add(wrapped, carrier, wrapped[-1].turn_id)
+        add_carrier(wrapped, carrier, wrapped[-1].turn_id)
     return attrs.evolve(response, canisters=tuple(wrapped))
 
 
@@ -198,7 +202,7 @@ def wrap_start(start: ContentStartedEvent, protocol: str, provider: str) -> Reas
     return wrap_item(call, protocol, provider).carrier
 
 
-def _add(wrapped: list[AnyCanister], carrier: ReasoningContent, turn_id: str | None) -> None:
+def add_carrier(wrapped: list[AnyCanister], carrier: ReasoningContent, turn_id: str | None) -> None:
     """Append a carrier to the last canister, or add a canister if that is of another turn."""
     last = wrapped[-1] if wrapped else None
     if isinstance(last, AssistantCanister) and last.turn_id == turn_id:
@@ -212,11 +216,11 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
     if not _have_envelopes(canisters):
         return tuple(canisters)
     visible = _index_visible_reasoning(canisters)
-    envelopes: dict[_Position, _Envelope] = {}
+    envelopes: dict[_Position, Envelope] = {}
     removed: set[_Position] = set()
-    calls: dict[str, _Envelope] = {}
+    calls: dict[str, Envelope] = {}
     for canister_index, canister in enumerate(canisters):
-        for index, content in enumerate(canister.content if _has_envelope(canister) else ()):
+        for index, content in enumerate(canister.content if has_envelope(canister) else ()):
             envelope = _read_envelope(content)
             if envelope is None:
                 continue
@@ -251,22 +255,23 @@ def _have_envelopes(canisters: Sequence[AnyCanister]) -> bool:
     for canister in canisters:
         if canister.__class__ is AssistantCanister:
             for content in canister.content:
-                if content.__class__ is ReasoningContent and _has_envelope(canister):
+                if content.__class__ is ReasoningContent and has_envelope(canister):
                     return True
     return False
 
 
-def _has_envelope(canister: AnyCanister) -> bool:
+def has_envelope(canister: AnyCanister) -> bool:
+    """Return whether a content of a canister is an envelope."""
     return isinstance(canister, AssistantCanister) and any(
         isinstance(content, ReasoningContent) and is_wrapped(content.signature)
         for content in canister.content
     )
 
 
-def _read_envelope(content: AnyContent) -> _Envelope | None:
+def _read_envelope(content: AnyContent) -> Envelope | None:
     """Return the envelope of a content; ``None`` if there is no envelope, or a damaged one."""
     if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
-        return _read_sealed(content.signature)
+        return read_sealed(content.signature)
     return None
 
 
@@ -300,13 +305,13 @@ def _index_visible_reasoning(
 def _unwrap_canister(
     canister: AssistantCanister,
     canister_index: int,
-    envelopes: Mapping[_Position, _Envelope],
+    envelopes: Mapping[_Position, Envelope],
     removed: Set[_Position],
 ) -> Iterator[AnyCanister]:
     """Split a canister so that each part has the contents of one vendor."""
     positions = [(canister_index, index) for index in range(len(canister.content))]
     if not any(position in envelopes or position in removed for position in positions):
-        if _has_envelope(canister):  # a damaged one: keep only the visible text
+        if has_envelope(canister):  # a damaged one: keep only the visible text
             yield attrs.evolve(canister, content=[*map(_remove_envelope, canister.content)])
         else:
             yield canister
@@ -349,7 +354,7 @@ def _produce_part(
     )
 
 
-def _restore(envelope: _Envelope) -> AnyContent:
+def _restore(envelope: Envelope) -> AnyContent:
     native = Native(protocol=envelope.protocol, data=envelope.data)
     if envelope.is_text:
         return TextualContent("", native=native)
@@ -361,13 +366,13 @@ def _restore(envelope: _Envelope) -> AnyContent:
     )
 
 
-def _find_origin(envelope: _Envelope) -> Origin | None:
+def _find_origin(envelope: Envelope) -> Origin | None:
     if not envelope.provider:
         return None
     return Origin(provider=envelope.provider, model="", protocol=envelope.protocol)
 
 
-def _return_signature(canister: AnyCanister, calls: Mapping[str, _Envelope]) -> AnyCanister:
+def _return_signature(canister: AnyCanister, calls: Mapping[str, Envelope]) -> AnyCanister:
     """Return an invocation with its signature."""
     if not isinstance(canister, InvocationCanister):
         return canister

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import attrs
 import pytest
 
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.server_results import read_pages
 from vibe_llms.dialects.serving import UNKNOWN_MODEL
+from vibe_llms.dialects.signatures import Envelope, seal
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -19,6 +21,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     UserCanister,
 )
+from vibe_llms.messages.codec.canister_lines import encode_canister
 from vibe_llms.messages.contents import Citation, TextualContent
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
@@ -137,7 +140,7 @@ def test_code_and_its_output() -> None:
 
 
 def test_a_tool_of_an_mcp_server() -> None:
-    (item, _), _ = answer("responses", [*CALLS["mcp"], TEXT])
+    (item, *_), _ = answer("responses", [*CALLS["mcp"], TEXT])
 
     assert (item["server_label"], item["name"], item["arguments"], item["output"]) == (
         "wiki",
@@ -200,3 +203,69 @@ def test_the_vendor_of_the_clients_protocol_never_gets_them(dialect: str, kind: 
     shows = kind in SHOWN[dialect]
     withheld = [loss for loss in translation.losses if loss.reason.startswith("only the vendor")]
     assert bool(withheld) is shows
+
+
+def read_again(blocks: list[Any]) -> list[Any]:
+    """Return the canisters of a client's turn in Messages, which returns an answer."""
+    from vibe_llms.dialects import messages
+
+    turns = [
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": blocks},
+        {"role": "user", "content": "And?"},
+    ]
+    request: Request = messages.normalize_request({"model": "m", "messages": turns}).value
+    return [*request.canisters[1:-1]]
+
+
+OWN = make_native("elsewhere", {"id": "own", "sealed": "data"})
+
+
+def test_the_originals_are_restored_for_their_vendor() -> None:
+    """With its own ids, arguments and native data."""
+    original = [
+        attrs.evolve(each, native=OWN)
+        for each in execute("code_execution", "print(1)", "1", form="text")
+    ]
+    blocks, _ = answer("messages", [*original, TEXT])
+
+    call, result, text = read_again(blocks)
+
+    for restored, expected in ((call, original[0]), (result, original[1])):
+        assert restored.content == expected.content
+        assert (restored.invocation_id, restored.name) == (expected.invocation_id, expected.name)
+        assert restored.native == OWN
+        assert (restored.origin.provider, restored.origin.protocol) == ("x", "elsewhere")
+    assert (call.form, call.arguments) == ("text", "print(1)")
+    assert text.content == (TextualContent("Yes."),)
+    assert call.turn_id == text.turn_id
+
+
+def test_what_a_client_leaves_out_is_not_restored() -> None:
+    original = [attrs.evolve(each, native=OWN) for each in CALLS["web_search"]]
+    blocks, _ = answer("messages", [*original, TEXT])
+
+    (text,) = read_again([block for block in blocks if "tool" not in block["type"]])
+
+    assert text.content == (TextualContent("Yes."),)
+
+
+@pytest.mark.parametrize("fault", ["ours", "text", "protocol", "broken"])
+def test_a_forged_envelope_restores_nothing(fault: str) -> None:
+    """Only calls of its vendor are accepted from an envelope."""
+    call, result = (attrs.evolve(each, native=OWN) for each in CALLS["web_search"])
+    blocks, _ = answer("messages", [call, result, TEXT])
+    forged: Any = {
+        "ours": attrs.evolve(call, owner=Owner.OURS),
+        "text": TEXT,
+        "protocol": attrs.evolve(call, native=make_native("messages", {"id": "b"})),
+        "broken": call,
+    }[fault]
+    text = "{" if fault == "broken" else encode_canister(forged).decode()
+    data = seal(Envelope(protocol="elsewhere", provider="x", data="{}", execution=text))
+    envelope = {"type": "redacted_thinking", "data": data}
+
+    shown, *_ = read_again([*blocks[:3], envelope])
+
+    assert isinstance(shown, InvocationCanister)
+    assert (shown.native, shown.owner) == (None, Owner.VENDOR)
