@@ -134,8 +134,6 @@ def seal_execution(
 
 def restore_executions(canisters: Sequence[AnyCanister]) -> Sequence[AnyCanister]:
     """Replace the calls and results in a client's request by the originals in its envelopes."""
-    if not any(map(has_envelope, canisters)):
-        return canisters
     originals: dict[tuple[str, str], InvocationCanister | ResultCanister] = {}
     remaining: list[AnyCanister] = []
     for canister in canisters:

@@ -24,7 +24,7 @@ from vibe_llms.dialects.invocations import (
     wrap_own_tool,
 )
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.signatures import unwrap_signatures
+from vibe_llms.dialects.signatures import have_envelopes, unwrap_signatures
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
@@ -114,9 +114,9 @@ def compose_request(
         cache: The client's hint for the whole request.
     """
     is_plain = isinstance(canisters, PlainTranslation)
-    unwrapped = (
-        canisters.value if is_plain else unwrap_signatures(restore_executions(canisters.value))
-    )
+    unwrapped = canisters.value
+    if not is_plain and have_envelopes(unwrapped):
+        unwrapped = unwrap_signatures(restore_executions(unwrapped))
     descriptions, choice = invocables.value
     if not unwrapped:
         raise explain_missing_message("canisters")

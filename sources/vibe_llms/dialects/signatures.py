@@ -213,7 +213,7 @@ def add_carrier(wrapped: list[AnyCanister], carrier: ReasoningContent, turn_id: 
 
 def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
     """Restore the contents of the envelopes in a client's request; return the canisters."""
-    if not _have_envelopes(canisters):
+    if not have_envelopes(canisters):
         return tuple(canisters)
     visible = _index_visible_reasoning(canisters)
     envelopes: dict[_Position, Envelope] = {}
@@ -251,7 +251,8 @@ _Position: TypeAlias = tuple[int, int]
 """Index of a canister, and index of a content in the canister."""
 
 
-def _have_envelopes(canisters: Sequence[AnyCanister]) -> bool:
+def have_envelopes(canisters: Sequence[AnyCanister]) -> bool:
+    """Return whether a content of any canister is an envelope."""
     for canister in canisters:
         if canister.__class__ is AssistantCanister:
             for content in canister.content:
