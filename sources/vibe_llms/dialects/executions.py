@@ -17,7 +17,7 @@ import attrs
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.signatures import (
-    Envelope,
+    SealedData,
     add_carrier,
     has_envelope,
     is_wrapped,
@@ -128,7 +128,7 @@ def seal_execution(
     if native is None:
         return None
     text = encode_canister(attrs.evolve(execution, origin=None, turn_id=None)).decode()
-    envelope = Envelope(protocol=native.protocol, provider=provider, data="{}", execution=text)
+    envelope = SealedData(protocol=native.protocol, provider=provider, data="{}", execution=text)
     return ReasoningContent(signature=seal(envelope))
 
 

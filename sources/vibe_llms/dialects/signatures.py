@@ -46,7 +46,7 @@ _SIGNING: Final = ("thoughtSignature", "extra_content")
 """Native fields with which a vendor signs a text or a call."""
 
 
-class Envelope(msgspec.Struct, omit_defaults=True):
+class SealedData(msgspec.Struct, omit_defaults=True):
     """Signed data that must be returned to its vendor.
 
     Attributes:
@@ -77,7 +77,7 @@ class Envelope(msgspec.Struct, omit_defaults=True):
         return self.text or BOUNDARY.join(self.summary)
 
 
-_DECODER: Final = msgspec.json.Decoder(Envelope)
+_DECODER: Final = msgspec.json.Decoder(SealedData)
 
 
 def is_wrapped(signature: str | None) -> TypeGuard[str]:
@@ -85,7 +85,7 @@ def is_wrapped(signature: str | None) -> TypeGuard[str]:
     return signature is not None and signature.startswith(MARK)
 
 
-def seal(envelope: Envelope) -> str:
+def seal(envelope: SealedData) -> str:
     """Return an envelope as a signature."""
     text = json.dumps(msgspec.to_builtins(envelope), separators=(",", ":"))
     for character, escape in _ESCAPES.items():
@@ -94,7 +94,7 @@ def seal(envelope: Envelope) -> str:
     return MARK + b64encode(text.encode()).decode()
 
 
-def read_sealed(signature: str) -> Envelope | None:
+def read_sealed(signature: str) -> SealedData | None:
     """Return the envelope; ``None`` if it is damaged.
 
     A client can forge an envelope, but gains nothing: it could send the data in the vendor's own
@@ -138,7 +138,7 @@ def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
     native = getattr(item, "native", None)
     if not isinstance(native, Native) or native.protocol == protocol:
         return WrappedItem(item=item)
-    envelope = Envelope(protocol=native.protocol, provider=provider, data=native.data)
+    envelope = SealedData(protocol=native.protocol, provider=provider, data=native.data)
     if isinstance(item, ReasoningContent):
         if item.signature is None:
             return WrappedItem(item=item)
@@ -216,9 +216,9 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
     if not have_envelopes(canisters):
         return tuple(canisters)
     visible = _index_visible_reasoning(canisters)
-    envelopes: dict[_Position, Envelope] = {}
+    envelopes: dict[_Position, SealedData] = {}
     removed: set[_Position] = set()
-    calls: dict[str, Envelope] = {}
+    calls: dict[str, SealedData] = {}
     for canister_index, canister in enumerate(canisters):
         for index, content in enumerate(canister.content if has_envelope(canister) else ()):
             envelope = _read_envelope(content)
@@ -269,7 +269,7 @@ def has_envelope(canister: AnyCanister) -> bool:
     )
 
 
-def _read_envelope(content: AnyContent) -> Envelope | None:
+def _read_envelope(content: AnyContent) -> SealedData | None:
     """Return the envelope of a content; ``None`` if there is no envelope, or a damaged one."""
     if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
         return read_sealed(content.signature)
@@ -306,7 +306,7 @@ def _index_visible_reasoning(
 def _unwrap_canister(
     canister: AssistantCanister,
     canister_index: int,
-    envelopes: Mapping[_Position, Envelope],
+    envelopes: Mapping[_Position, SealedData],
     removed: Set[_Position],
 ) -> Iterator[AnyCanister]:
     """Split a canister so that each part has the contents of one vendor."""
@@ -355,7 +355,7 @@ def _produce_part(
     )
 
 
-def _restore(envelope: Envelope) -> AnyContent:
+def _restore(envelope: SealedData) -> AnyContent:
     native = Native(protocol=envelope.protocol, data=envelope.data)
     if envelope.is_text:
         return TextualContent("", native=native)
@@ -367,13 +367,13 @@ def _restore(envelope: Envelope) -> AnyContent:
     )
 
 
-def _find_origin(envelope: Envelope) -> Origin | None:
+def _find_origin(envelope: SealedData) -> Origin | None:
     if not envelope.provider:
         return None
     return Origin(provider=envelope.provider, model="", protocol=envelope.protocol)
 
 
-def _return_signature(canister: AnyCanister, calls: Mapping[str, Envelope]) -> AnyCanister:
+def _return_signature(canister: AnyCanister, calls: Mapping[str, SealedData]) -> AnyCanister:
     """Return an invocation with its signature."""
     if not isinstance(canister, InvocationCanister):
         return canister

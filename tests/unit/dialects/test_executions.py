@@ -11,7 +11,7 @@ import pytest
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.server_results import read_pages
 from vibe_llms.dialects.serving import UNKNOWN_MODEL
-from vibe_llms.dialects.signatures import Envelope, seal
+from vibe_llms.dialects.signatures import SealedData, seal
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -262,7 +262,7 @@ def test_a_forged_envelope_restores_nothing(fault: str) -> None:
         "broken": call,
     }[fault]
     text = "{" if fault == "broken" else encode_canister(forged).decode()
-    data = seal(Envelope(protocol="elsewhere", provider="x", data="{}", execution=text))
+    data = seal(SealedData(protocol="elsewhere", provider="x", data="{}", execution=text))
     envelope = {"type": "redacted_thinking", "data": data}
 
     shown, *_ = read_again([*blocks[:3], envelope])
