@@ -6,9 +6,11 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from vibe_llms.dialects.generate_content.calling import caching
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -17,7 +19,8 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import CacheHint
-from vibe_llms.messages.requests import Request
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.requests import Request, Response
 from vibe_llms.telemetry.cached_turns import survey_cached_turns
 from vibe_llms.testing.contracts.worlds import World
 from vibe_llms.testing.simulator import Simulator
@@ -164,3 +167,120 @@ async def test_a_changed_model_shows_as_the_cause(tmp_path: Path) -> None:
     assert not second.is_broken
     assert third.causes == ("the model changed from anthropic:claude-sonnet-4-6",)
     assert isinstance(talk[-1], AssistantCanister)
+
+
+@asynccontextmanager
+async def visit_google(
+    simulator: Simulator, directory: Path, name: str = "gemini-2.5-flash"
+) -> AsyncIterator[World]:
+    world = World(
+        module="vibe_llms.providers.google",
+        name="google",
+        model_name=name,
+        settings={"base_url": simulator.url, "api_key": "key"},
+        directory=directory,
+    )
+    async with world:
+        yield world
+
+
+def list_calls(simulator: Simulator) -> list[str]:
+    """Return the methods and the ends of the paths of the received requests."""
+    return [f"{each.method} {each.path.rpartition('/')[2]}" for each in simulator.requests]
+
+
+ANSWERED = "POST gemini-2.5-flash:generateContent"
+LOOKED, CREATED = "GET cachedContents", "POST cachedContents"
+RULES = SupervisorCanister([LONG * 2, CacheHint("5m")])
+
+
+async def converse(world: World, *questions: str, **fields: Any) -> list[Response]:
+    """Ask questions after the same rules, each in a new conversation."""
+    return [
+        await world.ask(Request(canisters=[RULES, UserCanister(question)], **fields), stream=False)
+        for question in questions
+    ]
+
+
+async def test_google_gets_a_prefix_once(tmp_path: Path) -> None:
+    """Also by several programs; what is behind the mark is sent with each request."""
+    async with Simulator() as simulator:
+        async with visit_google(simulator, tmp_path) as world:
+            responses = await converse(world, "a", "b", strict=True)
+        async with visit_google(simulator, tmp_path) as world:
+            responses += await converse(world, "c")
+        calls = list_calls(simulator)
+        created, sent = simulator.requests[1].body, simulator.requests[-1].body
+    assert calls == [LOOKED, CREATED, ANSWERED, ANSWERED, LOOKED, ANSWERED]
+    assert created["ttl"] == "300s"
+    assert "contents" not in created
+    assert sent["contents"] == [{"role": "user", "parts": [{"text": "c"}]}]
+    assert sent["cachedContent"].startswith("cachedContents/")
+    assert "systemInstruction" not in sent
+    for response in responses:
+        assert response.losses == ()
+        assert response.usage is not None
+        assert (response.usage.cache_read_tokens or 0) > 2048
+
+
+async def test_a_mark_within_a_message_splits_it(tmp_path: Path) -> None:
+    """The tools are in the prefix, too."""
+    tool = InvocableDescription(name="f", description="d", schema={"type": "object"})
+    question = UserCanister([LONG * 2, CacheHint(), "What is it?", CacheHint(), "Well?"])
+    async with Simulator() as simulator, visit_google(simulator, tmp_path) as world:
+        request = Request(canisters=[question], invocables=[tool])
+        response = await world.ask(request)
+        created, sent = simulator.requests[1].body, simulator.requests[-1].body
+    assert [part["text"] for part in created["contents"][0]["parts"]] == [LONG * 2]
+    assert created["tools"]
+    assert "ttl" not in created
+    assert "tools" not in sent
+    assert [part["text"] for part in sent["contents"][0]["parts"]] == ["What is it?", "Well?"]
+    (loss,) = response.losses
+    assert loss.path == "canisters[0].content[3]"
+
+
+async def test_a_short_prefix_is_not_created(tmp_path: Path) -> None:
+    """Google would refuse it; the loss names the minimum."""
+    question = UserCanister(["Short.", CacheHint(), "Well?"])
+    async with Simulator() as simulator, visit_google(simulator, tmp_path) as world:
+        response = await world.ask(Request(canisters=[question]), stream=False)
+        calls = list_calls(simulator)
+    assert calls == [ANSWERED]
+    (loss,) = response.losses
+    assert "minimum is 2,048" in loss.reason
+    assert loss.path == "canisters[0].content[1]"
+
+
+async def test_a_refused_prefix_is_sent_with_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not offered again. Google's minimum is larger than expected here."""
+    monkeypatch.setattr(caching, "_USUAL_MINIMUM", 10)
+    rules = SupervisorCanister(["Be brief. " * 20, CacheHint()])
+    async with (
+        Simulator() as simulator,
+        visit_google(simulator, tmp_path, "gemini-2.0-flash") as world,
+    ):
+        for question in ("a", "b"):
+            request = Request(canisters=[rules, UserCanister(question)])
+            (loss,) = (await world.ask(request, stream=False)).losses
+            assert "too small" in loss.reason
+        calls = list_calls(simulator)
+        sent = simulator.requests[-1].body
+    assert calls.count(CREATED) == 1
+    assert "cachedContent" not in sent
+    assert "systemInstruction" in sent
+
+
+async def test_an_ended_prefix_is_created_again(tmp_path: Path) -> None:
+    """Also if it ended earlier than promised: the request is sent again, with a new one."""
+    async with Simulator() as simulator, visit_google(simulator, tmp_path) as world:
+        await converse(world, "a")
+        simulator.let_pass(400)
+        (response,) = await converse(world, "b")
+        calls = list_calls(simulator)
+    assert calls == [LOOKED, CREATED, ANSWERED, ANSWERED, LOOKED, CREATED, ANSWERED]
+    assert response.losses == ()
+    assert response.usage is not None
+    assert response.usage.cache_read_tokens

@@ -134,6 +134,7 @@ KEYS: Final = (
     _attribute("notice", "A note for users of the model."),
     _attribute("context_window_tokens", "Maximum input and output together, in tokens."),
     _attribute("output_limit_tokens", "Maximum output, in tokens."),
+    _attribute("cache_minimum_tokens", "Minimum prefix that the vendor caches, in tokens."),
     _attribute("vector_dimensions", "Default length of an embedder's vectors."),
     _attribute("knowledge_cutoff", "End of the training data."),
     _attribute("end_date", "The day on which its vendor retires it, such as ``2026-12-11``."),

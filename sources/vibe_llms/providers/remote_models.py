@@ -6,12 +6,15 @@ from collections.abc import Coroutine, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
+from vibe_llms.dialects.cache_hints import has_hints
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.json_values import ensure_controls
-from vibe_llms.messages.losses import Loss, Translation
+from vibe_llms.messages.losses import Loss, Translation, refuse_losses
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.attempts import AnsweredAttempt, Attempt
 from vibe_llms.providers.complete_responses import read_whole
@@ -27,7 +30,7 @@ from vibe_llms.providers.vendors import Vendor, VendorClient
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batching import ModelBatches
-    from vibe_llms.providers.uploads import Uploads
+    from vibe_llms.providers.uploads import Renewable, Uploads
 
 
 class RemoteModel(ModelBase[JsonObject]):
@@ -80,28 +83,45 @@ class RemoteModel(ModelBase[JsonObject]):
     ) -> Coroutine[Any, Any, Translation[JsonObject]]:
         """Translate a request; first upload its large media, if the vendor has files.
 
+        If the vendor caches prefixes that are sent in advance, the marked prefix is sent, too.
+
         Raises:
             ConverseError: The request is invalid, or an upload failed.
         """
-        translate = super().translate_without_blocking
         uploads = self._find_uploads(request)
-        if uploads is None:  # without another coroutine
-            return translate(request, streaming=streaming)
+        caches_prefix = self._vendor.caches_prefixes and has_hints(request.canisters)
+        if uploads is None and not caches_prefix:  # without another coroutine
+            return super().translate_without_blocking(request, streaming=streaming)
+        translate = super().translate_without_blocking
 
-        async def upload_and_translate() -> Translation[JsonObject]:
-            return await translate(await uploads.prepare(request), streaming=streaming)
+        async def prepare_and_translate() -> Translation[JsonObject]:
+            prepared = request if uploads is None else await uploads.prepare(request)
+            if not caches_prefix:
+                return await translate(prepared, streaming=streaming)
+            # A hint is a loss unless the vendor caches its prefix.
+            tolerant = attrs.evolve(prepared, strict=False)
+            translation = await translate(tolerant, streaming=streaming)
+            translation = await self._vendor.cache_prefix(
+                prepared, translation, self._client, self._descriptor
+            )
+            if request.strict:
+                refuse_losses(translation.losses)
+            return translation
 
-        return upload_and_translate()
+        return prepare_and_translate()
 
     def send(
         self, native: JsonObject, request: Request, *, streaming: bool
     ) -> Coroutine[Any, Any, EventSource]:
         """Return the source of the answer; see :meth:`_send`.
 
-        If the vendor no longer has a file of the request, the file is uploaded again, once.
+        If the vendor no longer has a file or a cached prefix of the request, it gets a new one,
+        once.
         """
         first = self._send(native, request, streaming=streaming)
-        uploads = self._find_uploads(request)
+        uploads: Renewable | None = self._find_uploads(request)
+        if uploads is None and "cachedContent" in native and has_hints(request.canisters):
+            uploads = self._vendor.cached_prefixes
         if uploads is None:
             return first
         from vibe_llms.providers.uploads import send_renewing

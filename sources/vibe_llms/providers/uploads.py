@@ -295,8 +295,15 @@ Send: TypeAlias = Callable[[Request], Awaitable[EventSource]]
 """Translates and sends a request."""
 
 
+class Renewable(Protocol):
+    """Knows names of a vendor's objects, such as files, which may have ended."""
+
+    async def forget_missing(self, request: Request) -> bool:
+        """Forget the names of a request that have ended; return whether there are any."""
+
+
 async def send_renewing(
-    uploads: Uploads, request: Request, first: Awaitable[EventSource], send: Send, provider: str
+    uploads: Renewable, request: Request, first: Awaitable[EventSource], send: Send, provider: str
 ) -> EventSource:
     """Send a request; if files have ended, upload them and send it again, once.
 

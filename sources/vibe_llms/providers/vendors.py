@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from vibe_llms.providers.rates import RateLimiter, Ticket
     from vibe_llms.providers.request_encoding import EncodedBody
     from vibe_llms.providers.surveys import SurveyedModel
-    from vibe_llms.providers.uploads import Uploads, VendorFiles
+    from vibe_llms.providers.uploads import Renewable, Uploads, VendorFiles
     from vibe_llms.tables.kinds import Kind
     from vibe_llms.wire.exchanges import Exchange
 
@@ -65,6 +65,7 @@ class Vendor(abc.ABC):
         count_field: Field with the number of tokens in the answer to a request that counts them;
             empty if the vendor does not count tokens.
         further_settings: Additional settings, and the kind of each.
+        caches_prefixes: Whether :meth:`cache_prefix` sends marked prefixes of requests in advance.
         cloud_credentials: Adds credentials to requests that have no key; ``None`` if the vendor has
             only keys.
         background: Its requests about responses in the background; ``None`` without such responses.
@@ -84,6 +85,7 @@ class Vendor(abc.ABC):
     request_id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     count_field: str = ""
     further_settings: ClassVar[Mapping[str, Kind]] = {}
+    caches_prefixes: ClassVar[bool] = False
     cloud_credentials: CloudCredentials | None = None
     background: BackgroundFormat | None = None
     upload_bytes: int = 0
@@ -216,6 +218,25 @@ class Vendor(abc.ABC):
             native: The body, as some vendors need parts of the body in headers.
         """
         return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
+
+    @property
+    def cached_prefixes(self) -> Renewable | None:
+        """The names of the prefixes that :meth:`cache_prefix` has sent; by default none."""
+        return None
+
+    async def cache_prefix(
+        self,
+        request: Request,
+        translation: Translation[JsonObject],
+        client: VendorClient,
+        model: ModelDescriptor,
+    ) -> Translation[JsonObject]:
+        """Let the vendor cache the marked prefix of a request; return the request that uses it.
+
+        Raises:
+            ConverseError: The vendor cannot be asked.
+        """
+        return translation
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
         """Make the decoder of one response to the request."""

@@ -10,9 +10,11 @@ import attrs
 
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.generate_content.quirks import Quirks
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.exceptions import ProviderError, UnknownNameError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.tokenizers import VendorTokenizer
@@ -22,6 +24,7 @@ from vibe_llms.tables.kinds import WORD, Choice, Kind
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.batches import VendorBatches
+    from vibe_llms.providers.google.cached_contents import CachedContents
     from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
     from vibe_llms.providers.uploads import VendorFiles
 
@@ -48,6 +51,48 @@ class GoogleVendor(Vendor):
     upload_bytes = 10_000_000  # a request may have 20 MB
     # Thoughts are only sent on request, and inline data cannot have a name.
     quirks: Any = Quirks(shows_thoughts=True, takes_display_names=False)
+    caches_prefixes = True
+    _cached_contents: CachedContents | None = None
+
+    async def cache_prefix(
+        self,
+        request: Request,
+        translation: Translation[JsonObject],
+        client: VendorClient,
+        model: ModelDescriptor,
+    ) -> Translation[JsonObject]:
+        """Use the cached content of the prefix behind the first hint that is long enough.
+
+        If Google refuses it, the whole request is sent, which is a loss of form.
+        """
+        from vibe_llms.dialects.cache_hints import list_hints
+        from vibe_llms.dialects.generate_content.calling.caching import split_cached_prefix
+
+        prefix, losses = split_cached_prefix(
+            request, translation.value, model.attributes, self.quirks, model.provider
+        )
+        paths = [path for path, _ in list_hints(request.canisters)]
+        other_losses = [loss for loss in translation.losses if loss.path not in paths]
+        if prefix is None:
+            return Translation(translation.value, (*other_losses, *losses))
+        try:
+            content = await self.cached_prefixes.access(
+                client, self.compose_resource(model), prefix
+            )
+        except ProviderError as error:
+            reason = f"sent without the cache hints, as the vendor refuses them: {error.detail}"
+            loss = Loss(kind=LossKind.COERCED, path=paths[0], reason=reason)
+            return Translation(translation.value, (*other_losses, *losses, loss))
+        return Translation({**prefix.rest, "cachedContent": content}, (*other_losses, *losses))
+
+    @property
+    def cached_prefixes(self) -> CachedContents:
+        """The names of the cached contents."""
+        if self._cached_contents is None:
+            from vibe_llms.providers.google.cached_contents import CachedContents
+
+            self._cached_contents = CachedContents(self.compose_root())
+        return self._cached_contents
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path of the method that answers."""

@@ -24,6 +24,7 @@ class InteractionsVendor(GoogleVendor):
 
     dialect = interactions
     count_field = ""
+    caches_prefixes = False
     quirks = Quirks(
         shows_thoughts=True,
         siblings=(("google", "generate_content"), ("google_interactions", "interactions")),

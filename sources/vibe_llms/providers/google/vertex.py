@@ -50,6 +50,7 @@ class VertexVendor(GoogleVendor):
     }
     version = "v1beta1"
     quirks = Quirks(shows_thoughts=True, server_tools="vertex")
+    caches_prefixes = False
     upload_bytes = 0  # it has no files, only buckets
     cloud_credentials: GoogleCredentials
 

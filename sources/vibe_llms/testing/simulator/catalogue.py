@@ -12,6 +12,7 @@ from vibe_llms.testing.simulator.backgrounds import (
     stream_kept,
 )
 from vibe_llms.testing.simulator.bedrock import BEDROCK
+from vibe_llms.testing.simulator.cached_contents import answer_cached_contents
 from vibe_llms.testing.simulator.calls import CALLS, CallAnswer
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.generate_content import GEMINI
@@ -64,6 +65,8 @@ def answer_other(route: SimulatedRoute, request: SimulatedRequest) -> CallAnswer
             return _show(request)
         case "pull":
             return _pull(request)
+        case purpose if purpose.startswith("cached_"):
+            return answer_cached_contents(purpose, request)
         case purpose if purpose in CALLS:
             return CALLS[purpose](request)
     raise SimulatedRefusal(404, "missing", "Not found.")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vibe_llms.testing.simulator.cached_contents import use_cached_content
 from vibe_llms.testing.simulator.credentials import ABSENT
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
@@ -47,6 +48,11 @@ def _write_call(call: Mapping[str, Any]) -> str:
 def check_request(request: SimulatedRequest) -> None:
     """Refuse requests that Google would refuse."""
     body = request.body
+    if "cachedContent" in body:
+        require(
+            body.get("contents"), "* GenerateContentRequest.contents: contents is not specified\n"
+        )
+        body = use_cached_content(body, request)
     model = request.names["model"]
     if ABSENT in model:
         message = (
@@ -193,6 +199,8 @@ def _check_schema(schema: Mapping[str, Any], place: str) -> None:
 def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     """Read a request that was checked."""
     body = request.body.get("generateContentRequest") or request.body
+    if "cachedContent" in body:
+        body = use_cached_content(body, request)
     contents = body["contents"]
     config = get(body, "generationConfig") or {}
     users = [content for content in contents if content.get("role") != "model"]

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final
 
+from vibe_llms.testing.simulator.cached_contents import count_cached_content
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, sign_invocation
@@ -287,6 +288,7 @@ def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[st
 
 
 GEMINI: Final = SimulatedProtocol(
+    use_cache=count_cached_content,
     check=check_request,
     read=read_request,
     render=render,
