@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from vibe_llms.foundation.limits import Limits
+    from vibe_llms.messages.contents import CacheHint
     from vibe_llms.messages.requests import WindowPolicy
     from vibe_llms.tables.documents import Document
 
@@ -230,6 +231,16 @@ class Configuration(NamedTuple):
     def lenient(self) -> bool:
         """True if an unsupported control is left out and reported as a loss."""
         return bool(self.settings["lenient"].value)
+
+    @property
+    def cache(self) -> CacheHint | None:
+        """The cache hint of all requests; ``None`` if prompt caching is off."""
+        value = str(self.settings["cache"].value)
+        if value == "off":
+            return None
+        from vibe_llms.messages.contents import CacheHint
+
+        return CacheHint(None if value == "on" else value)
 
     @property
     def approver(self) -> str:

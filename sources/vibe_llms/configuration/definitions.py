@@ -52,6 +52,13 @@ DIRECTORY = Kind("the path of a directory", is_text)
 NAMES = Kind("a list of names", TEXTS.is_valid, TEXTS.convert, parse=TEXTS.parse)
 MODULE = Kind("the dotted name of a module", _is_module_name)
 WINDOW = Choice(WINDOWS)
+_LIFETIME = re.compile(r"[1-9][0-9]{0,6}[smh]")
+CACHE = Kind(
+    '"off", "on", or a lifetime such as "1h"',
+    lambda value: (
+        isinstance(value, str) and (value in ("off", "on") or bool(_LIFETIME.fullmatch(value)))
+    ),
+)
 TERMINAL_APPROVER = "terminal"
 """The shipped approver: asks the person at the terminal."""
 
@@ -168,6 +175,13 @@ _SETTINGS = (
         kind=BOOLEAN,
         summary="Leave out controls that a model does not support and report them as losses, "
         "instead of raising an error.",
+        is_harmless=True,
+    ),
+    Definition(
+        name="cache",
+        kind=CACHE,
+        summary='Prompt caching of growing conversations: "off", "on" for the vendor\'s usual '
+        'lifetime, or a lifetime such as "1h". Vendors that need no mark cache anyway.',
         is_harmless=True,
     ),
     Definition(

@@ -65,7 +65,8 @@ class Model(Closing):
             by default as configured.
         lenient: Replace or omit parameters that the model does not support, and report them as
             losses, instead of raising an error; by default as configured.
-        cache: Let the vendor cache the tools and the conversation of every request.
+        cache: Let the vendor cache the tools and the conversation of every request; by default
+            as configured.
         controls: Default parameters of every request, such as ``temperature=0.2``.
     """
 
@@ -88,7 +89,7 @@ class Model(Closing):
         self.strict = strict
         self._window = window
         self._lenient = lenient
-        self.cache = cache
+        self._cache = cache
         self._template: tuple[object, Request] | None = None
         """Template of requests, with the values from which it was built."""
 
@@ -105,6 +106,11 @@ class Model(Closing):
         """True if unsupported parameters are replaced or omitted instead of raising an error."""
         lenient = self._lenient
         return self.application.configuration.lenient if lenient is None else lenient
+
+    @property
+    def cache(self) -> CacheHint | None:
+        """The cache hint of every request."""
+        return self._cache or self.application.configuration.cache
 
     def __repr__(self) -> str:
         controls = ((name, value) for name, value in self.controls.items())
@@ -205,7 +211,7 @@ class Model(Closing):
         application = self.application
         # Controls are compared as text: `True` equals `1`, and the caller may modify their values
         # in place.
-        options = (self.strict, self._window, self._lenient, self.cache)
+        options = (self.strict, self._window, self._lenient, self._cache)
         key = (application, self.address, options, repr(self.controls))
         if self._template is None or self._template[0] != key:
             request = Request(canisters=(UserCanister(PLACEHOLDER),), **self.compose_fields({}))

@@ -133,6 +133,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "stream": ("off", False),
         "window": ("drop", "drop"),
         "lenient": ("true", True),
+        "cache": ("1h", "1h"),
         "approver": ("guard", "guard"),
         "store": ("vault", "vault"),
         "yes": ("1", True),

@@ -165,6 +165,7 @@ def test_no_further_setting_is_a_projects_to_make() -> None:
         "stream",
         "window",
         "lenient",
+        "cache",
         "plugins.disabled",
     }
 

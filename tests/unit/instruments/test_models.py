@@ -15,6 +15,7 @@ from support.runs.acting import invoke
 from support.runs.scripting import write_script
 from vibe_llms import (
     Application,
+    CacheHint,
     ConversationReactors,
     DocumentCanister,
     ImageContent,
@@ -29,7 +30,7 @@ from vibe_llms.configuration.classes import Configuration
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import ContentDeltaEvent
-from vibe_llms.exceptions import RequestError, UnknownNameError
+from vibe_llms.exceptions import ConfigurationError, RequestError, UnknownNameError
 from vibe_llms.invocables import FunctionsEnsemble, produce_invoker
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer
@@ -385,3 +386,21 @@ def test_each_question_has_an_id_in_its_events() -> None:
     assert heard[::2] == heard[1::2]
     assert len({*heard}) == 3
     assert heard[-4:] == [conversation.id] * 4
+
+
+def test_the_configuration_caches_all_requests() -> None:
+    """Off by default; the hint of a model or of one request overrides it."""
+
+    def load(value: str) -> Application:
+        return Application.load(command_line={"cache": value})
+
+    assert Model(application=load("off")).request("hi").cache is None
+    assert Model(application=load("on")).request("hi").cache == CacheHint()
+    model = Model(application=load("1h"))
+    assert model.request("hi").cache == CacheHint("1h")
+    assert model.request("hi", cache=CacheHint("5m")).cache == CacheHint("5m")
+    assert Model(application=load("on"), cache=CacheHint(key="k")).request("hi").cache == CacheHint(
+        key="k"
+    )
+    with pytest.raises(ConfigurationError, match="cache"):
+        load("1 day")

@@ -69,7 +69,8 @@ def load_application_and_address(options: Mapping[str, Any]) -> tuple[Applicatio
     from vibe_llms.interfaces.cli.option_values import compose_address
 
     address = compose_address(options["model"], options["provider"])
-    overrides = {name: options.get(name) for name in ("stream", "window", "lenient", "approver")}
+    names = ("stream", "window", "lenient", "cache", "approver")
+    overrides = {name: options.get(name) for name in names}
     application = load_application(yes=options["yes"], model=address, **overrides)
     warn_untrusted(application.configuration)
     return application, address or ""

@@ -265,6 +265,13 @@ window_option = click.option(
 )
 
 
+cache_option = click.option(
+    "--cache",
+    metavar="LIFETIME",
+    help='Cache the conversation at the vendor: "on", or "1h".',
+)
+
+
 PURPOSES = ("query", "passage", "similarity", "classification", "clustering")
 """The values of ``Purpose``, listed here because importing them would slow down the help."""
 
@@ -303,6 +310,7 @@ def model_options(function: _Function) -> _Function:
             "--stream/--no-stream", default=None, help="Show answers as they arrive (the default)."
         ),
         window_option,
+        cache_option,
         strict_option,
         lenient_option,
     ]
