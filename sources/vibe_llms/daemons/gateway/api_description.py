@@ -198,6 +198,14 @@ _TRANSCRIPTION: Final = describe_object(
     model=TEXT,
     file={"type": "string", "format": "binary"},
 )
+_INTERACTION: Final = describe_object(
+    "InteractionRequest",
+    "input",
+    example={"input": _SAMPLE_TEXT},
+    model=TEXT,
+    input={"type": ["string", "array", "object"]},
+    stream=_NULLABLE_FLAG,
+)
 _CONTENT: Final[JsonObject] = {"parts": [{"text": _SAMPLE_TEXT}]}
 _EMBED_CONTENT: Final = describe_object(
     "EmbedContentRequest", "content", example={"content": _CONTENT}, content={"type": "object"}
@@ -209,7 +217,9 @@ _BATCH_EMBED_CONTENTS: Final = describe_object(
     requests=_FILLED_LIST,
 )
 
-_UPLOAD: Final = ApiOperation(summary="Begin to upload a file.", body=describe_object("", file={}))
+_UPLOAD: Final = ApiOperation(
+    summary="Begin to upload a file.", body=describe_object("", file={}), needs_body=False
+)
 _ANSWER_HEADERS: Final[Mapping[str, JsonObject]] = {
     "x-vibe-request-id": {"type": "string", "pattern": "^req_[0-9a-f]{24}$"}
 }
@@ -324,6 +334,10 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("DELETE", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Delete an item."),
     ("POST", "/v1/messages"): _answer(_MESSAGE, _JSON_OR_EVENTS),
     ("POST", "/v1/messages/count_tokens"): ApiOperation(summary="Count tokens.", body=_MESSAGE),
+    **dict.fromkeys(
+        (("POST", f"/{each}/interactions") for each in ("v1", "v1beta")),
+        _answer(_INTERACTION, _JSON_OR_EVENTS),
+    ),
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
     ("POST", "/v1/files"): ApiOperation(

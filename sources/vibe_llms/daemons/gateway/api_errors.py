@@ -81,6 +81,8 @@ TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
     "/v1beta/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
     "/v1/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
+    "/v1/interactions": ("Gemini", _GEMINI_ERROR),
+    "/v1beta/interactions": ("Gemini", _GEMINI_ERROR),
     "/v1beta/files": ("Gemini", _GEMINI_ERROR),
     "/upload/": ("Gemini", _GEMINI_ERROR),
     "/api/": ("Ollama", _OLLAMA_ERROR),
