@@ -14,7 +14,7 @@ import pytest
 
 from support.vendors.remoting import produce_context
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.exceptions import ConfigurationError, ProviderError
+from vibe_llms.exceptions import ConfigurationError, ProviderError, StoreError
 from vibe_llms.messages.canisters import Origin, UserCanister
 from vibe_llms.messages.contents import AudioContent, FileContent, ImageContent, Native
 from vibe_llms.messages.identities import access_now
@@ -23,6 +23,7 @@ from vibe_llms.messages.vendor_files import VendorFile
 from vibe_llms.providers import (
     anthropic,
     google,
+    openai_compatible,
     openai_conversations,
     openai_responses,
 )
@@ -52,6 +53,9 @@ VENDORS = {
         openai_conversations, "gpt-5", "/v1", PAGES, "application/pdf of 2009 bytes"
     ),
     "anthropic": Vendor(anthropic, "claude-sonnet-4-5", "", PICTURE, "image/png of 40 x 30 pixels"),
+    "mistral": Vendor(
+        openai_compatible, "mistral-large-latest", "/v1", PAGES, "application/pdf of 2009 bytes"
+    ),
     "google": Vendor(google, "gemini-3-pro", "", PICTURE, "image/png of 40 x 30 pixels"),
 }
 Access = Callable[..., Any]
@@ -127,7 +131,7 @@ async def test_a_content_is_uploaded_once_for_all_requests(
     noted = list(DirectoryStore(tmp_path).vendor_files.survey())
     assert [each.content_id for each in noted] == [content.content_id]
     assert "canary" not in noted[0].account
-    assert noted[0].file.ends is not None
+    assert (noted[0].file.ends is None) == (vendor == "mistral")  # others can set an end
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -188,6 +192,46 @@ async def test_requests_at_the_same_time_share_one_upload(
     answers = await asyncio.gather(*others)
     assert all(VENDORS[vendor].seen in answer.text for answer in answers)
     assert len(list_uploads(simulator)) == 1
+
+
+async def test_a_request_after_all_were_cancelled_uploads_again(
+    simulator: Simulator, access: Access, vendor: str
+) -> None:
+    model = await access(vendor, "slow=50")
+    request = ask(VENDORS[vendor].content)
+    for _ in range(2):
+        cancelled = asyncio.create_task(model.converse(request))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+    assert VENDORS[vendor].seen in (await model.converse(request)).text
+
+
+async def test_without_the_store_a_program_remembers_its_uploads(
+    simulator: Simulator, access: Access, vendor: str
+) -> None:
+    """An upload that could not be noted is lost only for the next program."""
+
+    def fail() -> None:
+        raise StoreError(detail="The database is unreachable.")
+
+    for _ in range(2):
+        model = await access(vendor)
+        object.__setattr__(model.client.vendor.context, "access_vendor_files", fail)
+        for _ in range(2):
+            answer = await model.converse(ask(VENDORS[vendor].content))
+            assert VENDORS[vendor].seen in answer.text
+    assert len(list_uploads(simulator)) == 2
+
+
+async def test_a_refused_upload_is_the_error_of_the_request(
+    simulator: Simulator, access: Access, vendor: str
+) -> None:
+    model = await access(vendor, "server_error=9")
+    with pytest.raises(ProviderError):
+        await model.converse(ask(VENDORS[vendor].content))
+    assert all(each.path.endswith("/files") for each in simulator.requests)
 
 
 async def test_another_key_has_other_files(

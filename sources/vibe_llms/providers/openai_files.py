@@ -1,4 +1,4 @@
-"""OpenAI's files for messages: ``/v1/files`` with the purpose ``user_data``."""
+"""OpenAI's files for messages (``/v1/files``), and those of services with the same paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from vibe_llms.foundation.forms import FormFile, encode_form
+from vibe_llms.foundation.forms import FormField, FormFile, encode_form
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.vendor_files import VendorFile
 from vibe_llms.providers.uploads import name_upload, refuse_file_answer
@@ -25,29 +25,37 @@ class OpenAIFiles:
     Args:
         client: The client that sends requests to the vendor.
         types: Types of contents for which a message can have the id of a file.
+        purpose: Purpose of uploads.
+        expires: Whether the service deletes a file after the time that an upload sets.
     """
 
     keeps_names = False
 
-    def __init__(self, client: VendorClient, types: Collection[str]) -> None:
+    def __init__(
+        self,
+        client: VendorClient,
+        types: Collection[str],
+        *,
+        purpose: str = "user_data",
+        expires: bool = True,
+    ) -> None:
         self._client = client
         self._types = types
+        self._purpose = purpose
+        self._expires = expires
 
     def accepts(self, content: MediaContent) -> bool:
         """Return whether a message can refer to this kind of content."""
         return content.type in self._types
 
     async def upload(self, content: MediaContent) -> VendorFile:
-        """Upload the data of a content, for 30 days."""
+        """Upload the data of a content, if possible for 30 days."""
         file = FormFile(content.data or b"", name_upload(content), content.mime_type)
-        form = encode_form(
-            (
-                ("purpose", "user_data"),
-                ("expires_after[anchor]", "created_at"),
-                ("expires_after[seconds]", str(LIFE_SECONDS)),
-                ("file", file),
-            )
-        )
+        fields: list[FormField] = [("purpose", self._purpose)]
+        if self._expires:
+            fields.append(("expires_after[anchor]", "created_at"))
+            fields.append(("expires_after[seconds]", str(LIFE_SECONDS)))
+        form = encode_form([*fields, ("file", file)])
         return _read(await self._client.request_json("POST", "/files", encoded=form))
 
     async def find(self, identity: str) -> VendorFile:

@@ -55,6 +55,7 @@ class Quirks:
         media: The kinds of parts that are accepted in addition to text.
         file_part: How a file is sent by its URL: as ``file`` (OpenRouter), as a kind of part such
             as ``file_url``, or not at all.
+        flat_file_ids: Whether the id of an uploaded file is a field of the part (Mistral).
         id_pattern, alias_length, alias_prefix: The rules for the ids of tool calls; see
             :class:`vibe_llms.dialects.history.HistoryRules`.
         name_pattern: A regular expression for valid names of tools.
@@ -94,6 +95,7 @@ class Quirks:
         default=("image_url", "input_audio", "file"), converter=_freeze
     )
     file_part: str | None = None
+    flat_file_ids: bool = False
     id_pattern: str = ".+"
     alias_length: int = 24
     alias_prefix: String = "call_"

@@ -30,6 +30,7 @@ from vibe_llms.tables.kinds import Kind, is_text
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.providers.uploads import VendorFiles
 
 
 def _check_kind(name: str) -> str:
@@ -38,6 +39,9 @@ def _check_kind(name: str) -> str:
         raise ValueError(f"Unknown kind {name!r}{end_among(name, services)}")
     return name
 
+
+UPLOAD_BYTES: Final = 10_000_000
+"""Default of the setting ``upload_bytes`` for services with files."""
 
 _DEFAULT_QUIRKS: Final = Quirks(fields={"max_tokens": "max_tokens"}, cache_marks="cache_control")
 """Assumed quirks of a service of no known kind."""
@@ -72,6 +76,7 @@ class CompatibleVendor(CompletionsVendor):
         service = self._find_service()
         if service:
             self.base_url, self.base_url_variables = service.base_url, service.base_url_variables
+            self.upload_bytes = UPLOAD_BYTES if service.upload_purpose else 0
         settings = super().read_settings()
         if not settings.base_url:
             place = f"providers.{self.context.name}"
@@ -88,6 +93,15 @@ class CompatibleVendor(CompletionsVendor):
             self.needs_key = is_remote and bool(service.key_variables)
             self.server_command = service.start
         return settings
+
+    def produce_files(self, client: VendorClient) -> VendorFiles | None:
+        """Return the files, if the service has some for messages."""
+        service = self._find_service()
+        if service is None or not service.upload_purpose:
+            return None
+        from vibe_llms.providers.openai_files import OpenAIFiles
+
+        return OpenAIFiles(client, ("file",), purpose=service.upload_purpose, expires=False)
 
     @property
     def call_quirks(self) -> CallQuirks:

@@ -31,6 +31,7 @@ class CompatibleService:
         key_variables: Environment variables with the key; empty for a service without keys.
         base_url_variables: Environment variables that override the address.
         models: Names of models, for a service that does not list its models.
+        upload_purpose: Purpose of uploaded media (``/files``); empty for a service without files.
         start: Command that starts the server, if users run the service themselves; such a server
             needs no key.
         quirks: The quirks of its conversations.
@@ -45,6 +46,7 @@ class CompatibleService:
     key_variables: Strings = ()
     base_url_variables: Strings = ()
     models: Strings = ()
+    upload_purpose: String = ""
     start: String = ""
     quirks: Quirks
     calls: CallQuirks = CallQuirks()

@@ -387,7 +387,7 @@ def _find_reference(part: Mapping[str, Any], protocol: SimulatedProtocol) -> str
             return identity
         case {"type": "input_file" | "input_image", "file_id": str(identity)}:
             return identity
-        case {"type": "file", "file_id": str(identity)} if protocol is MESSAGES:
+        case {"type": "file", "file_id": str(identity)}:  # Anthropic, Mistral
             return identity
         case {"fileData": {"fileUri": str(uri)} | {"file_uri": str(uri)}}:
             return uri.rpartition("/")[2]

@@ -206,6 +206,8 @@ class PartsWriter:
             return _write_file_url(kind, compose(content, path), content)
         if kind != "file":
             return None
+        if self.quirks.flat_file_ids and content.file_id is not None and content.data is None:
+            return {"type": "file", "file_id": content.file_id}
         file: dict[str, Any] = {}
         if content.file_id is not None:
             file["file_id"] = content.file_id
