@@ -230,6 +230,38 @@ async def test_googles_package(tmp_path: Path, vendor: str, stream: bool) -> Non
         await client.aio.aclose()
 
 
+@pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # interactions are experimental
+@pytest.mark.parametrize("vendor", list_other("google"))
+async def test_googles_interactions(tmp_path: Path, vendor: str) -> None:
+    async with serve(tmp_path) as (address, simulator):
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to read all authorities takes long
+        arguments = {"verify": trust, "ssl": trust}
+        options = types.HttpOptions(
+            base_url=address, client_args=arguments, async_client_args=arguments
+        )
+        client = genai.Client(api_key="k", http_options=options)
+        tools: Any = [{"type": "google_search"}, {"type": "code_execution"}]
+
+        async def ask(words: str) -> list[Any]:
+            answer: Any = await client.aio.interactions.create(
+                model=MODELS[vendor], input=words, tools=tools, store=False
+            )
+            return [step for step in answer.steps if step.type not in ("thought", "user_input")]
+
+        call, result, output = await ask("Please search.")
+        assert (call.type, call.arguments.queries) == ("google_search_call", ["Please search."])
+        assert (result.type, result.call_id) == ("google_search_result", call.id)
+        assert output.content[0].annotations[0].url == "https://example.com/one"
+        assert list_offered(simulator) == OFFERED[vendor]
+
+        call, result, output = await ask("Please calculate.")
+        assert (call.type, call.arguments.code) == ("code_execution_call", "print(6 * 7)")
+        assert (result.type, result.result) == ("code_execution_result", "42\n")
+        assert output.content[0].text == "It is 42."
+        await client.aio.aclose()
+
+
 @pytest.mark.parametrize("vendor", [*MODELS])
 async def test_the_web_search_of_chat_completions(tmp_path: Path, vendor: str) -> None:
     """The protocol shows its sources alone."""

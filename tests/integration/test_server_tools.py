@@ -43,6 +43,7 @@ async def simulator() -> AsyncIterator[Simulator]:
 MODELS = {
     "anthropic": "claude-sonnet-5-5",
     "google": "gemini-3.8-flash",
+    "google_interactions": "gemini-3.8-flash",
     "openai_responses": "gpt-5.5",
 }
 
@@ -62,6 +63,7 @@ async def produce_model(simulator: Simulator, directory: Path, vendor: str) -> A
         ("anthropic", {"type": "web_search_20250305", "name": "web_search"}),
         ("openai_responses", {"type": "web_search"}),
         ("google", {"googleSearch": {}}),
+        ("google_interactions", {"type": "google_search"}),
     ],
 )
 async def test_a_model_offers_its_vendors_own(
@@ -110,7 +112,7 @@ async def test_an_engine_executes_the_tools_of_the_caller(
     await model._client.close()  # type: ignore[attr-defined]
 
 
-vendors = pytest.mark.parametrize("vendor", ["anthropic", "openai_responses", "google"])
+vendors = pytest.mark.parametrize("vendor", [*MODELS])
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 SOURCES = [
     ("The first source", "https://example.com/one"),
@@ -206,6 +208,7 @@ async def test_the_vendor_gets_its_calls_back_unchanged(
         "anthropic": ("web_search_tool_result", "bash_code_execution", "encrypted_content"),
         "openai_responses": ("web_search_call", "code_interpreter_call", "sources"),
         "google": ("toolResponse", "executableCode", "GOOGLE_SEARCH_WEB"),
+        "google_interactions": ("google_search_result", "code_execution_call"),
     }[vendor]:
         assert word in sent
 

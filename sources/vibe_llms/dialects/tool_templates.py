@@ -99,6 +99,13 @@ def _read_signed(value: Any) -> Mapping[str, Any] | None:
     }
 
 
+def _read_allowed(value: Any) -> Mapping[str, Any] | None:
+    match value:
+        case [{"tools": [*tools], **rest}] if not rest:
+            return {"tools": tools}
+    return None
+
+
 def _read_enabled(value: Any) -> Mapping[str, Any] | None:
     if not isinstance(value, Mapping) or any(each != {"enabled": True} for each in value.values()):
         return None
@@ -112,6 +119,11 @@ _SLOTS: Final[Mapping[str, Placeholder]] = {
         ("tools",),
         lambda tool: {name: {"enabled": True} for name in tool.tools} or ABSENT,
         _read_enabled,
+    ),
+    "allowed_tools": Placeholder(
+        ("tools",),
+        lambda tool: [{"tools": list(tool.tools)}] if tool.tools else ABSENT,
+        _read_allowed,
     ),
     "only_enabled": Placeholder(
         ("tools",),

@@ -73,6 +73,11 @@ SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
         "mcp": ("mcp_call",),
     },
     "generate_content": {"code_execution": ("executableCode", "codeExecutionResult")},
+    "interactions": {
+        "web_search": ("google_search_call", "google_search_result"),
+        "web_fetch": ("url_context_call", "url_context_result"),
+        "code_execution": ("code_execution_call", "code_execution_result"),
+    },
     "chat_completions": {},
     "ollama_chat": {},
 }
@@ -93,6 +98,7 @@ def answer(dialect: str, canisters: list[Any]) -> tuple[list[Any], list[str]]:
     parts = {
         "messages": lambda: body["content"],
         "responses": lambda: body["output"],
+        "interactions": lambda: body["steps"],
         "generate_content": lambda: body["candidates"][0]["content"]["parts"],
     }.get(dialect, list)()
     paths = [f"{loss.kind} {loss.path}" for loss in losses if loss.path.startswith("canisters")]

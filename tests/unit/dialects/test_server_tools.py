@@ -469,6 +469,11 @@ def test_the_official_types_accept_each_form(form: ToolForm) -> None:
             union.validate_python(body["tools"][0])
             servers = pydantic.TypeAdapter(list[BetaRequestMCPServerURLDefinitionParam])
             servers.validate_python(body.get("mcp_servers", []))
+        case _ if form.dialect == "interactions":
+            from google.genai._gaos.types.interactions.tool import ToolParam as InteractionTool
+
+            union = pydantic.TypeAdapter(InteractionTool)
+            union.validate_python(body["tools"][0])
         case _:
             from google.genai.types import Tool
 

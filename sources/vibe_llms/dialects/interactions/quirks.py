@@ -17,10 +17,13 @@ class Quirks:
     Attributes:
         shows_thoughts: Whether summaries of thoughts are requested by default.
         name_pattern: A regular expression for valid names of functions.
+        server_tools: The service whose server tools it has, as named in
+            ``data/dialects/server_tools.toml``; empty if it has none.
         siblings: Other interfaces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
     """
 
     shows_thoughts: bool = False
     name_pattern: str = "[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
+    server_tools: str = "gemini"
     siblings: tuple[tuple[str, str], ...] = ()

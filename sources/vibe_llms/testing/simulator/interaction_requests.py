@@ -166,6 +166,7 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
         schema=_read_schema(body),
         wants_reasoning=config.get("thinking_summaries") == "auto",
         allows_search=any(tool["type"] == "google_search" for tool in tools),
+        allows_code=any(tool["type"] == "code_execution" for tool in tools),
         allows_pictures="image" in modalities,
         allows_audio="audio" in modalities,
         max_tokens=config.get("max_output_tokens"),

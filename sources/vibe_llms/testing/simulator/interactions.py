@@ -36,6 +36,7 @@ from vibe_llms.testing.simulator.rendering import (
     split_text,
 )
 from vibe_llms.testing.simulator.scripts import (
+    Compute,
     Draw,
     Invoke,
     Part,
@@ -85,6 +86,8 @@ def produce_steps(turn: ScriptedAnswer, request: SimulatedRequest) -> list[dict[
                 steps.append({**call, "name": part.name, "arguments": arguments})
             case Search(query):
                 steps += _search(part, query, request)
+            case Compute():
+                steps += _compute(part, request)
             case Raw(block):
                 steps.append(dict(block))
     return steps
@@ -111,6 +114,16 @@ def _add_content(contents: list[dict[str, Any]], part: Part) -> None:
         case Speak(data):
             encoded = base64.b64encode(data).decode()
             contents.append({"type": "audio", "mime_type": "audio/wav", "data": encoded})
+
+
+def _compute(part: Compute, request: SimulatedRequest) -> list[dict[str, Any]]:
+    identity = request.mint("code_", 16).lower()
+    arguments = {"language": "python", "code": part.code}
+    result = {"call_id": identity, "result": part.output, "is_error": part.failed}
+    return [
+        {"type": "code_execution_call", "id": identity, "arguments": arguments},
+        {"type": "code_execution_result", **result},
+    ]
 
 
 def _search(part: Search, query: str, request: SimulatedRequest) -> list[dict[str, Any]]:

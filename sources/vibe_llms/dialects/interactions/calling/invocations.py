@@ -64,7 +64,9 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
     return tool.get("type") == "function"
 
 
-nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose, _is_function).nativize
+nativize_invocables = InvocablesWriter(
+    PROTOCOL, _write_tool, _compose, _is_function, service="gemini"
+).nativize
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:

@@ -17,6 +17,7 @@ from vibe_llms.dialects.interactions.calling.contents import (
 )
 from vibe_llms.dialects.interactions.quirks import PROTOCOL
 from vibe_llms.dialects.interactions.tables import JSON_TYPE
+from vibe_llms.dialects.server_results import read_pages
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -294,6 +295,14 @@ class WholeDecoder(StepDecoder):
             self._add_item(item, "native")
 
 
+_TOOL_NAMES: Final = {
+    "google_maps": "maps",
+    "google_search": "web_search",
+    "url_context": "web_fetch",
+}
+"""Common names of the vendor's tools whose names differ."""
+
+
 def read_vendor_step(
     step: Mapping[str, Any], default_id: str, turn_id: str | None = None
 ) -> InvocationCanister | ResultCanister | NativeContent:
@@ -303,7 +312,8 @@ def read_vendor_step(
         default_id: The id of a call without one.
     """
     kind, native = str(step.get("type") or "step"), make_native(PROTOCOL, step)
-    name = read_text(step.get("name")) or kind.removesuffix("_call").removesuffix("_result")
+    tool = kind.removesuffix("_call").removesuffix("_result")
+    name = read_text(step.get("name")) or _TOOL_NAMES.get(tool, tool)
     if kind.endswith("_call"):
         return InvocationCanister(
             invocation_id=read_text(step.get("id")) or default_id,
@@ -315,7 +325,10 @@ def read_vendor_step(
         )
     if kind.endswith("_result"):
         result = step.get("result")
-        if isinstance(result, str):
+        pages = read_pages(result) if isinstance(result, list) else []
+        if pages:
+            contents = pages
+        elif isinstance(result, str):
             contents = [TextualContent(result)] if result else []
         elif result is None:
             contents = []

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.executions import leave_to_its_vendor
 from vibe_llms.dialects.extras import collect_extras, keep_native, make_native, write_json
 from vibe_llms.dialects.interactions.calling.contents import (
     read_content,
@@ -136,7 +137,7 @@ class _StepsReader(ConversationReader):
             if isinstance(item, NativeContent):
                 self.add_answer([item], turn_id, None)
             else:
-                self.add_canister(item)
+                self.add_canister(leave_to_its_vendor(item, item.invocation_id))
 
     def _read_result(self, step: Mapping[str, Any]) -> None:
         extras = collect_extras(step, _RESULT_FIELDS)

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.buckets import add_counts
+from vibe_llms.dialects.executions import adopt_executions
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.interactions.calling.contents import StepContentsWriter
 from vibe_llms.dialects.interactions.calling.messages import StepsWriter
 from vibe_llms.dialects.interactions.quirks import PROTOCOL
+from vibe_llms.dialects.interactions.serving.executions import FORMS
 from vibe_llms.dialects.interactions.tables import STOP_REASONS
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.serving import (
@@ -47,8 +49,8 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
     For a response in this protocol it is the inverse of decoding.
     """
-    response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
+    response = adopt_executions(wrap_response(response, PROTOCOL), FORMS, ledger)
     writer = produce_writer(ledger)
     for index, canister in enumerate(response.canisters):
         writer.write(HistoryEntry(canister, f"canisters[{index}]"))

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.executions import ExecutionAdopter
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.google_serving import compose_google_error
 from vibe_llms.dialects.interactions.quirks import PROTOCOL
+from vibe_llms.dialects.interactions.serving.executions import FORMS
 from vibe_llms.dialects.interactions.serving.responses import compose_interaction, write_steps
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.sequences import SequentialWriter
@@ -49,6 +51,7 @@ class StreamWriter(SequentialWriter):
     ) -> None:
         super().__init__(native, model=model, response_id=response_id)
         self._ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
+        self._adopter = ExecutionAdopter(FORMS)
         self._start: ContentStartedEvent | None = None
         self._count = 0  # of the steps that have begun
         self._events_count = 0
