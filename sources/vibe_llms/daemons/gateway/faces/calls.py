@@ -155,6 +155,9 @@ _PATH_ENDS: Final = (
     "/audio/speech",
     "/audio/transcriptions",
     "/audio/translations",
+    "/v1/completions",
+    "/fim/completions",
+    "{model:path}/completions",
     "/embed",
     "/embeddings",
     "/rerank",
@@ -165,5 +168,5 @@ _PATH_ENDS: Final = (
 
 
 def is_call(pattern: str) -> bool:
-    """Return whether a path, or that of a deployment, belongs to a call of this kind."""
+    """Return whether a path, or that of a deployment, belongs to such a call, or to a prompt."""
     return pattern.endswith(_PATH_ENDS) or "mbedContent" in pattern
