@@ -46,7 +46,8 @@ function composeMessage(canister, index, { id, signal, onFork, level }) {
       onFork ? press('Fork here', () => onFork(index + 1), { class: 'quiet', 'aria-label': `Fork after message ${index + 1}` }) : null,
     ),
     call === null ? null : make('pre', { dir: 'ltr' }, canister.form === 'text' ? reveal(call) : layOut(call)),
-    (canister.content ?? []).map((each) => composeContent(each, id, signal)),
+    // A cache hint is only for vendors.
+    (canister.content ?? []).filter((each) => each.type !== 'cache').map((each) => composeContent(each, id, signal)),
   );
 }
 

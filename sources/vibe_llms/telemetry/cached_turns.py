@@ -28,6 +28,9 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching and
 https://developers.openai.com/api/docs/guides/prompt-caching (read 2026-11-29).
 """
 
+_NO_TOOLS: Final = "4f53cda18c2baa0c"
+"""Digest of the tools of a request without any, in the log."""
+
 _LONG_SECONDS: Final = 3600
 
 _CACHE_BUCKETS: Final = frozenset(
@@ -225,6 +228,10 @@ def _survey_causes(previous: _Facts, facts: _Facts) -> Iterable[str]:
         digests = previous.pattern.get(name), facts.pattern.get(name)
         if None not in digests and digests[0] != digests[1]:
             yield f"the {name} changed"
+    logged = [each.pattern["tools"] for each in (previous, facts) if "tools" in each.pattern]
+    if len(logged) == 1 and logged[0] != _NO_TOOLS:
+        # A request without a run, and so without tools.
+        yield "tools were added" if "tools" in facts.pattern else "tools were removed"
     if facts.has_instructions:
         yield "instructions were added"
     if None not in (previous.omitted, facts.omitted) and previous.omitted != facts.omitted:

@@ -22,6 +22,7 @@ from vibe_llms.messages.codec.envelopes import (
     encode_request,
     encode_response,
 )
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
 
@@ -175,3 +176,16 @@ def test_few_words_make_a_request() -> None:
     request = decode_request(line)
 
     assert attrs.evolve(request, canisters=[USER]) == _ask()
+
+
+def test_a_request_without_hints_is_written_as_before_there_were_any() -> None:
+    """So that recordings and caches keep their keys."""
+    tool = InvocableDescription(name="f", description="d", schema={})
+    plain = Request(canisters=[USER], invocables=[tool])
+    hinted = attrs.evolve(plain, cache=CacheHint("1h"))
+    marked = Request(canisters=[USER], invocables=[tool, CacheHint()])
+
+    assert b"cache" not in encode_request(plain)
+    for request in (hinted, marked):
+        assert decode_request(encode_request(request)) == request
+        assert request.digest() != plain.digest()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -131,6 +132,18 @@ def test_changed_digests_of_the_log_break_the_prefix(name: str) -> None:
     *_, turn = survey(*parts, events=log(parts, (same, 0), ({**same, name: "c"}, 0)))
     assert turn.causes == (f"the {name} changed",)
     *_, turn = survey(*parts, events=log(parts, (same, 0), ({}, 0)))  # as before
+    assert turn.causes == ("unknown; the vendor may have evicted the prefix",)
+
+
+def test_tools_of_a_run_were_added_to_a_conversation_without_one() -> None:
+    """An answer without a run is not in the log; a run without tools changes nothing."""
+    parts = [ask(0, FIRST), ask(1, LOST)]
+    *_, turn = survey(*parts, events=log(parts, ({}, 0), ({"tools": "a"}, 0))[2:])
+    assert turn.causes == ("tools were added",)
+    *_, turn = survey(*parts, events=log(parts, ({"tools": "a"}, 0), ({}, 0))[:2])
+    assert turn.causes == ("tools were removed",)
+    none = digest_pattern({}, ())
+    *_, turn = survey(*parts, events=log(parts, ({}, 0), (none, 0))[2:])
     assert turn.causes == ("unknown; the vendor may have evicted the prefix",)
 
 
