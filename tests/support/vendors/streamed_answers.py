@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.vendors.messages_exchanges import RECORDINGS
 from support.vendors.sdk_generation import split_randomly
 from vibe_llms.dialects import (
+    bedrock,
     chat_completions,
     generate_content,
     messages,
@@ -58,6 +59,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.wire.event_stream import EventStreamFramer
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer
 
@@ -91,9 +93,10 @@ def get_response(events: Sequence[StreamEvent]) -> Response:
 
 
 def read_pieces(
-    dialect: ModuleType, pieces: Iterable[bytes], framer: type[Any] = SseFramer
+    dialect: ModuleType, pieces: Iterable[bytes], framer: type[Any] | None = None
 ) -> list[StreamEvent]:
-    """Decode a complete stream."""
+    """Decode a complete stream, framed as the dialect's own by default."""
+    framer = framer or (EventStreamFramer if dialect is bedrock else SseFramer)
     cutter, decoder = framer(Limits()), dialect.Decoder(provider="vendor", model="asked")
     frames = [frame for piece in pieces for frame in cutter.feed(piece)] + list(cutter.finish())
     events = [event for frame in frames for event in decoder.decode(frame.data, frame.event)]

@@ -165,7 +165,19 @@ def _stream_responses(marks: list[str]) -> list[tuple[Any, str]]:
     return [(each, each["type"]) for each in events]
 
 
+def _stream_bedrock(marks: list[str]) -> list[tuple[Any, str]]:
+    deltas = [{"contentBlockIndex": 0, "delta": {"text": mark}} for mark in marks]
+    return [
+        ({"role": "assistant"}, "messageStart"),
+        *((each, "contentBlockDelta") for each in deltas),
+        ({"contentBlockIndex": 0}, "contentBlockStop"),
+        ({"stopReason": "end_turn"}, "messageStop"),
+        ({"metrics": {"latencyMs": 7}}, "metadata"),
+    ]
+
+
 _STREAMS: dict[str, Any] = {
+    "bedrock": _stream_bedrock,
     "chat_completions": _stream_chat,
     "generate_content": _stream_gemini,
     "messages": _stream_messages,

@@ -18,6 +18,10 @@ MESSAGE_START = {"type": "message_start", "message": {"id": "m", "content": [], 
 STOP = {"type": "message_stop"}
 
 EMPTY_BODIES: list[tuple[str, Any]] = [
+    ("bedrock", {"output": {"message": {"role": "assistant", "content": []}}}),
+    ("bedrock", {"output": {"message": {"role": "assistant", "content": None}}}),
+    ("bedrock", {"output": {"message": {"role": "assistant"}}, "stopReason": None}),
+    ("bedrock", {"output": None, "stopReason": None, "usage": {}}),
     ("chat_completions", {"choices": None}),
     ("chat_completions", {"choices": []}),
     ("chat_completions", {"choices": {}}),
@@ -92,6 +96,8 @@ REASONED: list[tuple[str, Any, StopReason]] = [
     ("generate_content", {"promptFeedback": {"blockReason": "SAFETY"}}, StopReason.FILTERED),
     ("generate_content", {"candidates": [{"finishReason": "SAFETY"}]}, StopReason.FILTERED),
     ("generate_content", {"candidates": [{"finishReason": "STOP"}]}, StopReason.ANSWERED),
+    ("bedrock", {"output": {}, "stopReason": "end_turn"}, StopReason.ANSWERED),
+    ("bedrock", {"stopReason": "guardrail_intervened"}, StopReason.FILTERED),
     ("messages", {"content": [], "stop_reason": "end_turn"}, StopReason.ANSWERED),
     ("messages", {"content": [], "stop_reason": "refusal"}, StopReason.REFUSED),
     ("ollama_chat", {"done": True, "message": {"role": "assistant"}}, StopReason.ANSWERED),

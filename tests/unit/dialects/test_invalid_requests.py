@@ -11,6 +11,7 @@ import pytest
 from vibe_llms.exceptions import RequestError
 
 FIRST: dict[str, dict[str, Any]] = {
+    "bedrock": {"messages": [{"role": "user", "content": [{"text": "q"}]}]},
     "chat_completions": {"messages": [{"role": "user", "content": "q"}]},
     "generate_content": {"contents": [{"role": "user", "parts": [{"text": "q"}]}]},
     "messages": {"messages": [{"role": "user", "content": "q"}]},
@@ -27,11 +28,23 @@ def test_invalid_tools_are_rejected(protocol: str, tools: Any) -> None:
 
     with contextlib.suppress(RequestError):
         dialect.normalize_request({**FIRST[protocol], "tools": tools})
+    with contextlib.suppress(RequestError):
+        dialect.normalize_request({**FIRST[protocol], "toolConfig": tools})
+    with contextlib.suppress(RequestError):
+        dialect.normalize_request({**FIRST[protocol], "toolConfig": {"tools": tools}})
 
 
 @pytest.mark.parametrize("protocol", FIRST)
 @pytest.mark.parametrize(
-    "messages", [5, [5], [None], [{"role": 5}], [{"role": "user", "content": 5}]]
+    "messages",
+    [
+        5,
+        [5],
+        [None],
+        [{"role": 5}],
+        [{"role": "user", "content": 5}],
+        [{"role": "user", "content": [5]}],
+    ],
 )
 def test_invalid_messages_are_rejected(protocol: str, messages: Any) -> None:
     """Or kept as native data; no other exception is raised."""

@@ -97,7 +97,14 @@ def test_an_overflow_is_recognized_by_its_message(
 
 
 WORDINGS = tomllib.loads(access_data("dialects", "overflows.toml").read_text("utf-8"))["wordings"]
-DIALECTS = ("chat_completions", "responses", "messages", "ollama_chat", "generate_content")
+DIALECTS = (
+    "bedrock",
+    "chat_completions",
+    "responses",
+    "messages",
+    "ollama_chat",
+    "generate_content",
+)
 
 
 @pytest.mark.parametrize("protocol", DIALECTS)

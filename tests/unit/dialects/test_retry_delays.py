@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vibe_llms.dialects.bedrock.calling import errors as bedrock
 from vibe_llms.dialects.errors import read_retry_after
 from vibe_llms.dialects.generate_content.calling import errors as generate_content
 from vibe_llms.dialects.messages.calling import errors as messages
@@ -21,6 +22,7 @@ from vibe_llms.providers.retries import RetryPolicy
 
 DIALECTS: dict[str, Callable[..., ConverseError]] = {
     "openai": produce_openai_error,
+    "bedrock": bedrock.produce_error,
     "messages": messages.produce_error,
     "ollama_chat": ollama_chat.produce_error,
     "generate_content": generate_content.produce_error,

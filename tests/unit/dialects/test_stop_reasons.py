@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.dialects import chat_completions, generate_content, messages, ollama_chat, responses
+from vibe_llms.dialects import (
+    bedrock,
+    chat_completions,
+    generate_content,
+    messages,
+    ollama_chat,
+    responses,
+)
 from vibe_llms.exceptions import ProviderError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -21,7 +28,7 @@ from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
-DIALECTS = [chat_completions, generate_content, messages, ollama_chat, responses]
+DIALECTS = [bedrock, chat_completions, generate_content, messages, ollama_chat, responses]
 CONTENTS: dict[str, AnyCanister] = {
     "words": AssistantCanister("Yes.", turn_id="t"),
     "call": InvocationCanister(invocation_id="call_1", name="look", turn_id="t"),

@@ -21,7 +21,7 @@ from support.vendors.streamed_answers import (
     survey_recorded,
     write_stream,
 )
-from vibe_llms.dialects import generate_content, interactions, messages, responses
+from vibe_llms.dialects import bedrock, generate_content, interactions, messages, responses
 from vibe_llms.dialects.client_answers import classify
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.responses.serving.responses import echo_request
@@ -41,11 +41,13 @@ from vibe_llms.messages.requests import Response
 
 each_dialect = pytest.mark.parametrize(
     "dialect",
-    [messages, generate_content, interactions, responses],
+    [messages, generate_content, interactions, responses, bedrock],
     ids=lambda dialect: dialect.PROTOCOL,
 )
 sequential = pytest.mark.parametrize(
-    "dialect", [messages, generate_content, interactions], ids=lambda dialect: dialect.PROTOCOL
+    "dialect",
+    [messages, generate_content, interactions, bedrock],
+    ids=lambda dialect: dialect.PROTOCOL,
 )
 
 
@@ -54,6 +56,12 @@ def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
     response = get_response(events)
     whole = dialect.nativize_response(response)
     data, writer = write_stream(dialect, events)
+    losses = tuple(writer.losses)
+    if dialect is bedrock:  # whose streams have no events for sound
+        whole.value["output"]["message"]["content"][:] = [
+            block for block in whole.value["output"]["message"]["content"] if "audio" not in block
+        ]
+        losses = tuple(each for each in losses if not each.reason.endswith("contain audio"))
 
     try:
         read_whole(dialect, whole.value)
@@ -71,7 +79,7 @@ def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
     assert sorted(signatures) == sorted(signatures_whole)
     whole_read = get_response(read_whole(dialect, whole.value))
     assert find_returned(dialect, read) == find_returned(dialect, whole_read)
-    assert tuple(writer.losses) == whole.losses
+    assert losses == whole.losses
 
 
 def read_whole(dialect: ModuleType, body: Any) -> list[StreamEvent]:
@@ -108,8 +116,16 @@ def separate_signatures(value: Any) -> tuple[Any, list[str]]:
         return value, []
     parted = [(each, *separate_signatures(each)) for each in value]
     # What has only carried a signature shows nothing without it.
-    kept = [rest for each, rest, _ in parted if rest == each or rest.keys() - {"type", "thought"}]
+    kept = [rest for each, rest, _ in parted if rest == each or shows_anything(rest)]
     return kept, [signature for _, _, signatures in parted for signature in signatures]
+
+
+def shows_anything(block: dict[str, Any]) -> bool:
+    """Return whether a block has more than the mark of its kind."""
+    match block:
+        case {"reasoningContent": {"reasoningText": dict(reasoning)}}:
+            return bool(reasoning.get("text"))
+    return bool(block.keys() - {"type", "thought", "reasoningContent"})
 
 
 def find_returned(dialect: ModuleType, response: Response) -> list[tuple[str, ...]]:

@@ -162,6 +162,7 @@ def test_nothing_is_lost_and_nothing_is_counted_twice(
 
 
 _SERVED = {
+    "bedrock": "usage",
     CHAT: "usage",
     "generate_content": "usageMetadata",
     "messages": "usage",

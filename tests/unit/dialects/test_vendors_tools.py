@@ -61,6 +61,12 @@ def write(
     return translation
 
 
+def list_tools(fields: Any) -> list[Any]:
+    """Return the tools in the fields of a request."""
+    tools: list[Any] = fields.get("tools") or fields.get("toolConfig", {}).get("tools", [])
+    return tools
+
+
 others = pytest.mark.parametrize("other", PROTOCOLS)
 
 
@@ -114,8 +120,8 @@ def test_a_function_is_sent_to_every_vendor(
     """Its form in the client's request is no loss."""
     written: Any = write(other, read(protocol, tool))
 
-    assert len(written.value["tools"]) == 1
-    assert '"f"' in str(written.value["tools"]).replace("'", '"')
+    assert len(list_tools(written.value)) == 1
+    assert '"f"' in str(list_tools(written.value)).replace("'", '"')
     # The schema is open: Gemini enforces such a one, and Ollama none.
     is_lost = tool.get("strict") is True and other not in ("generate_content", "messages")
     assert bool(written.losses) is is_lost or protocol == "ollama_chat"
@@ -240,11 +246,13 @@ def test_the_schema_of_arguments_is_an_object_for_every_vendor(
     """Vendors reject an empty schema, or one without properties, as some servers send them."""
     invocable = InvocableDescription(name="f", description="d", schema=schema, enforced=True)
 
-    tool: Any = write(other, (invocable,)).value["tools"][0]  # type: ignore[index,call-overload]
+    tool = list_tools(write(other, (invocable,)).value)[0]
 
-    function = (tool.get("functionDeclarations") or [tool.get("function") or tool])[0]
-    names = ("parametersJsonSchema", "input_schema", "parameters")
-    assert next(function[name] for name in names if name in function) == written
+    own = tool.get("function") or tool.get("toolSpec") or tool
+    function = (tool.get("functionDeclarations") or [own])[0]
+    names = ("parametersJsonSchema", "input_schema", "parameters", "inputSchema")
+    found = next(function[name] for name in names if name in function)
+    assert found == ({"json": written} if other == "bedrock" else written)
     assert function.get("strict") is not True  # for all of them are open
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.bedrock.calling.caching import CACHE_POINT, write_cache_point
 from vibe_llms.dialects.bedrock.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.extras import merge, without, write_json
+from vibe_llms.dialects.extras import AS_IT_IS, merge, without, write_json
 from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
     InvocablesWriter,
@@ -46,9 +46,24 @@ def _write_tool(
         **describe(invocable),
         "inputSchema": {"json": schema},
     }
-    if invocable.enforced:
+    if invocable.enforced and (extras.pop(AS_IT_IS, False) or is_closed(schema)):
         function["strict"] = True
+    elif invocable.enforced:
+        ledger.drop(f"{path}.enforced", "the vendor enforces only closed schemas")
     return merge({FUNCTION: function}, extras)
+
+
+def is_closed(schema: Any) -> bool:
+    """Return whether all objects of a schema forbid unknown properties."""
+    if isinstance(schema, (list, tuple)):
+        return all(map(is_closed, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    kinds = schema.get("type")
+    is_object = "object" in kinds if isinstance(kinds, (list, tuple)) else kinds == "object"
+    if is_object and schema.get("additionalProperties") is not False:
+        return False
+    return all(map(is_closed, schema.values()))
 
 
 def _mark_tool(

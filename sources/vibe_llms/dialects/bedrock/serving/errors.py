@@ -39,8 +39,10 @@ _STREAM_TYPES: Final[Mapping[ProviderFault, str]] = {
     ProviderFault.OVERLOADED: "serviceUnavailableException",
     ProviderFault.SERVER: "internalServerException",
     ProviderFault.INVALID_REQUEST: "validationException",
+    ProviderFault.BLOCKED: "validationException",
+    ProviderFault.UNKNOWN: "modelStreamErrorException",
 }
-"""The exceptions that a stream can contain; any other fault is one of the model."""
+"""The exceptions that a stream can contain."""
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
@@ -58,10 +60,10 @@ def find_type(error: ConverseError, status: int | None = None) -> str:
     return _TYPES[fault]
 
 
-def find_stream_type(error: ConverseError) -> str:
-    """Return the type of an exception in a stream."""
+def find_stream_type(error: ConverseError) -> str | None:
+    """Return the type of an exception in a stream; ``None`` if it has none for such an error."""
     fault, _ = classify(error)
-    return _STREAM_TYPES.get(fault, "modelStreamErrorException")
+    return _STREAM_TYPES.get(fault)
 
 
 def compose_message(error: ConverseError) -> str:

@@ -9,9 +9,14 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.bedrock.calling.caching import read_cache_point
-from vibe_llms.dialects.bedrock.calling.invocations import CHOICES, FUNCTION, SCHEMA_NAME
+from vibe_llms.dialects.bedrock.calling.invocations import (
+    CHOICES,
+    FUNCTION,
+    SCHEMA_NAME,
+    is_closed,
+)
 from vibe_llms.dialects.bedrock.quirks import PROTOCOL
-from vibe_llms.dialects.extras import collect_extras
+from vibe_llms.dialects.extras import AS_IT_IS, collect_extras
 from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
@@ -70,9 +75,10 @@ def _read_tool(tool: Mapping[str, Any], used_names: TakenNames) -> InvocableDesc
     inner_schema = collect_extras(function["inputSchema"], ("json",))
     inner |= {"inputSchema": inner_schema} if inner_schema else {}
     extras = collect_extras(tool, (FUNCTION,)) | ({FUNCTION: inner} if inner else {})
-    return describe_function(
-        PROTOCOL, function, schema, extras, enforced=function.get("strict") is True
-    )
+    is_strict = function.get("strict") is True
+    if is_strict and not is_closed(schema):
+        extras[AS_IT_IS] = True
+    return describe_function(PROTOCOL, function, schema, extras, enforced=is_strict)
 
 
 def _read_choice(choice: Any, invocables: Sequence[InvocableDescription]) -> str | None:

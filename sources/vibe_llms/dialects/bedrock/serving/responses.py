@@ -41,6 +41,7 @@ _STOP_REASON_NAMES: Final = {
     StopReason.INVOCATION: "tool_use",
     StopReason.LIMIT: "max_tokens",
     StopReason.OVERFLOW: "model_context_window_exceeded",
+    StopReason.PAUSED: "max_tokens",
     StopReason.REFUSED: "content_filtered",
     StopReason.STOP_SEQUENCE: "stop_sequence",
 }
@@ -63,14 +64,11 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     for index, canister in enumerate(response.canisters):
         content += write_canister(canister, f"canisters[{index}]", blocks)
     extras = ledger.read_sendable(response.metadata.native, "metadata")
-    if "metrics" not in extras:
-        reason = "the protocol requires the latency; 0 was inserted"
-        ledger.synthesize("metadata.metrics", reason, is_routine=True)
     body = {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": _find_stop_reason(origin, content, ledger),
         "usage": repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage, ledger),
-        "metrics": {"latencyMs": 0},
+        "metrics": {"latencyMs": round(response.metadata.duration_seconds * 1000)},
         **extras,
     }
     return Translation(body, ledger.losses)

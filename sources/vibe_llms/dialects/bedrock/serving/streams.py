@@ -9,7 +9,11 @@ import msgspec
 
 from vibe_llms.dialects.bedrock.calling.blocks import Block
 from vibe_llms.dialects.bedrock.quirks import PROTOCOL
-from vibe_llms.dialects.bedrock.serving.errors import compose_message, find_stream_type
+from vibe_llms.dialects.bedrock.serving.errors import (
+    compose_message,
+    find_stream_type,
+    find_type,
+)
 from vibe_llms.dialects.bedrock.serving.responses import (
     nativize_response,
     produce_blocks_writer,
@@ -40,6 +44,9 @@ from vibe_llms.messages.requests import Response
 from vibe_llms.wire.event_stream import CONTENT_TYPE, EventStreamReader, encode_message
 
 _encode: Final = msgspec.json.Encoder().encode
+_MESSAGE_BYTES: Final = 8192
+"""Length at which a message in a header is cut."""
+
 _METADATA_FIELDS: Final = ("metrics", "performanceConfig", "serviceTier", "trace", "usage")
 """Fields of the last event; other fields of an answer are in the event before it."""
 
@@ -71,8 +78,14 @@ class StreamWriter(SequentialWriter):
 
     def fail(self, error: ConverseError) -> bytes:
         """Return the exception that reports an error."""
-        headers = {":exception-type": find_stream_type(error), ":message-type": "exception"}
-        return _write_message(headers, {"message": compose_message(error)})
+        message = compose_message(error)
+        if kind := find_stream_type(error):
+            headers = {":exception-type": kind, ":message-type": "exception"}
+            return _write_message(headers, {"message": message})
+        # The stream has no such exception, so the error is in headers.
+        code = {":message-type": "error", ":error-code": find_type(error)}
+        text = message.encode()[:_MESSAGE_BYTES].decode("utf-8", "ignore")
+        return encode_message({**code, ":error-message": text}, b"")
 
     def add_note(self, data: bytes, name: str, note: bytes) -> bytes:
         """Add a note to the last message, as a field that clients ignore."""
@@ -123,6 +136,9 @@ class StreamWriter(SequentialWriter):
         for block in self._write_item(event.item, f"contents[{event.index}]"):
             if "cachePoint" not in block:  # a mark of a client, which no answer has
                 frames += self._complete(block)
+        is_text = self._start is not None and self._start.kind in ("text", "refusal")
+        if event.item is None and is_text and not self._is_open:
+            frames += self._write_delta({"text": ""})
         if self._is_open:
             frames += self._close_block()
         self._channel = ""
@@ -142,7 +158,7 @@ class StreamWriter(SequentialWriter):
         frames = []
         match block:
             case {"text": str(text)}:
-                if not self._channel and text:
+                if not self._channel:
                     frames.append(self._write_delta({"text": text}))
             case {"citationsContent": cited}:
                 text = "".join(part["text"] for part in cited["content"])
