@@ -383,8 +383,8 @@ ERROR_TABLES = {
         ("messages.calling.errors", "FAULTS_BY_CODE", "code"),
     ),
     "generateContent": (
-        ("generate_content.calling.errors", "FAULTS_BY_STATUS_NAME", "status in words"),
-        ("generate_content.calling.errors", "FAULTS_BY_REASON", "reason"),
+        ("google_errors", "FAULTS_BY_STATUS_NAME", "status in words"),
+        ("google_errors", "FAULTS_BY_REASON", "reason"),
     ),
 }
 
