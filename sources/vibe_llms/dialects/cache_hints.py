@@ -43,6 +43,8 @@ def has_hints(canisters: Sequence[AnyCanister]) -> bool:
 
 def list_hints(canisters: Sequence[AnyCanister]) -> Iterator[tuple[str, CacheHint]]:
     """Yield the hints of a conversation with their paths, in order."""
+    if not has_hints(canisters):
+        return
     for index, canister in enumerate(canisters):
         for place, content in enumerate(canister.content):
             if type(content) is CacheHint:

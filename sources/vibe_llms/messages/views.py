@@ -39,6 +39,9 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
 _access_content: Final = operator.attrgetter("content")
 
 
+_MIN_CANISTERS: Final = 64
+"""Canisters of a conversation whose classes are kept: of fewer, they are found as fast."""
+
 _recent: tuple[Iterable[AnyCanister], frozenset[type]] = (), frozenset()
 """The last conversation without media, and the classes of its contents."""
 
@@ -54,7 +57,8 @@ def list_content_classes(canisters: Iterable[AnyCanister]) -> frozenset[type]:
         return classes
     contents = itertools.chain.from_iterable(map(_access_content, canisters))
     classes = frozenset(map(type, contents))
-    if type(canisters) is tuple and classes.isdisjoint(MEDIA_CLASSES):  # media may be large
+    is_long = type(canisters) is tuple and len(canisters) >= _MIN_CANISTERS
+    if is_long and classes.isdisjoint(MEDIA_CLASSES):  # media may be large
         _recent = canisters, classes
     return classes
 

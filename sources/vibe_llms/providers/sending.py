@@ -10,6 +10,7 @@ from typing import ClassVar, Final, Generic, TypeVar, cast
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.collector import perform_uncollected
 from vibe_llms.foundation.json_types import JsonValue, is_integer
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.portal import IS_LARGE_REQUEST, run_outside_loop
@@ -21,6 +22,9 @@ from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescripto
 from vibe_llms.providers.streams import EventSource
 
 _Native = TypeVar("_Native")
+
+_SEVERAL_CANISTERS: Final = 32
+"""From this number on, a conversation is translated without the garbage collector."""
 
 _MANY_CANISTERS: Final = 1_000
 _MANY_INVOCABLES: Final = 1_000
@@ -108,7 +112,9 @@ class SendingModel(abc.ABC, Generic[_Native]):
             TranslationLossError: There are losses, and the request is strict.
         """
         refuse_blank_prompt(request)
-        translation = self._nativize_adapted(request, streaming=streaming)
+        nativize = partial(self._nativize_adapted, request, streaming=streaming)
+        is_long = len(request.canisters) >= _SEVERAL_CANISTERS
+        translation = perform_uncollected(nativize) if is_long else nativize()
         if request.strict:
             refuse_losses(translation.losses)
         return translation

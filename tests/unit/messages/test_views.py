@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -10,8 +12,19 @@ from vibe_llms.messages.canisters import (
     Usage,
     UserCanister,
 )
-from vibe_llms.messages.contents import ImageContent, ReasoningContent, TextualContent
-from vibe_llms.messages.views import media_of, pairs_of, text_of, usage_of
+from vibe_llms.messages.contents import (
+    CacheHint,
+    ImageContent,
+    ReasoningContent,
+    TextualContent,
+)
+from vibe_llms.messages.views import (
+    list_content_classes,
+    media_of,
+    pairs_of,
+    text_of,
+    usage_of,
+)
 
 
 def test_text_is_what_was_said_aloud() -> None:
@@ -81,3 +94,28 @@ def test_usage_counts_each_turn_once() -> None:
         output_tokens=13
     )
     assert usage_of([UserCanister("hi"), say("a", None)]) is None
+
+
+def test_the_classes_of_contents_are_those_of_each_conversation() -> None:
+    """Also of one that is asked about again, after others, and with media."""
+    texts = tuple(UserCanister(str(number)) for number in range(100))
+    hinted = (*texts, UserCanister(("a", CacheHint())))
+    pictured = (*texts, UserCanister(ImageContent(data=b"\x89PNG")))
+
+    for _ in range(2):
+        assert list_content_classes(texts) == {TextualContent}
+        assert list_content_classes(texts) == {TextualContent}
+        assert list_content_classes(hinted) == {TextualContent, CacheHint}
+        assert list_content_classes(pictured) == {TextualContent, ImageContent}
+        assert list_content_classes(()) == set()
+        assert list_content_classes(iter(texts)) == {TextualContent}
+
+
+def test_media_are_not_kept_for_the_classes_of_their_conversation() -> None:
+    picture = ImageContent(data=b"\x89PNG")
+    reference = weakref.ref(picture)
+    list_content_classes((*(UserCanister("a") for _ in range(100)), UserCanister(picture)))
+
+    del picture
+
+    assert reference() is None
