@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -284,3 +285,30 @@ async def test_an_ended_prefix_is_created_again(tmp_path: Path) -> None:
     assert response.losses == ()
     assert response.usage is not None
     assert response.usage.cache_read_tokens
+
+
+async def test_requests_at_once_create_one_prefix(tmp_path: Path) -> None:
+    """Each of them would pay for its own otherwise."""
+    async with Simulator() as simulator, visit_google(simulator, tmp_path) as world:
+        requests = (Request(canisters=[RULES, UserCanister(each)]) for each in "abcd")
+        await asyncio.gather(*(world.ask(each, stream=False) for each in requests))
+        calls = list_calls(simulator)
+    assert (calls.count(LOOKED), calls.count(CREATED), calls.count(ANSWERED)) == (1, 1, 4)
+
+
+async def test_vertex_keeps_the_request_whole(tmp_path: Path) -> None:
+    """Its cached contents have other paths; the hint is reported."""
+    settings = {"cloud": "vertex", "project": "p", "location": "global", "api_key": "token"}
+    async with Simulator() as simulator:
+        world = World(
+            module="vibe_llms.providers.google",
+            name="google",
+            model_name="gemini-2.5-flash",
+            settings={**settings, "base_url": simulator.url},
+            directory=tmp_path,
+        )
+        async with world:
+            (response,) = await converse(world, "a")
+        (sent,) = simulator.requests
+    assert "cachedContent" not in sent.body
+    assert [loss.path for loss in response.losses] == ["canisters[0].content[1]"]
