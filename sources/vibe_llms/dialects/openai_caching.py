@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.cache_hints import list_hints, take_cache_control
+from vibe_llms.dialects.cache_hints import has_hints, list_hints, take_cache_control
 from vibe_llms.dialects.extras import make_native, read_native, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject
@@ -103,7 +103,8 @@ def complete_openai_cache(
     Args:
         most: The longest lifetime that the dialect accepts with ``prompt_cache_options``.
     """
-    hints = [hint for _, hint in list_hints(request.canisters)]
+    canisters = request.canisters
+    hints = [hint for _, hint in list_hints(canisters)] if has_hints(canisters) else []
     keys = [each.key for each in (*hints, request.cache) if each is not None and each.key]
     if keys:
         body.setdefault(KEY, keys[-1])
