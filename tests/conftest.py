@@ -36,6 +36,7 @@ What is marked ``node`` needs more: see ``node_programs.py``.
 
 
 MODULES = {
+    "clients": "cohere",
     "parquet": "pyarrow",
     "schemathesis": "schemathesis",
     "transcription": "faster_whisper",

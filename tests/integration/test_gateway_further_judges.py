@@ -11,12 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import cohere
 import httpx
-import ollama
 import pytest
-from mistralai.client import Mistral
-from mistralai.client.errors import SDKError
 
 from support.gateways.gateways import produce_application, serve_gateway
 from support.gateways.key_holders import ManualClocks, create_key, open_authorizer
@@ -24,8 +20,13 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
 from vibe_llms.testing.simulator.calls import draw
 
+cohere = pytest.importorskip("cohere")
+ollama = pytest.importorskip("ollama")
+Mistral = pytest.importorskip("mistralai.client").Mistral
+SDKError = pytest.importorskip("mistralai.client.errors").SDKError
+
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.clients,
     # Of Cohere's library itself.
     pytest.mark.filterwarnings("ignore:Accessing the 'model_fields' attribute"),
     pytest.mark.filterwarnings("ignore:The `parse_obj` method is deprecated"),

@@ -374,7 +374,8 @@ class RemoteClient:
     def _access_scrubber(self, *, is_error: bool) -> Scrubber:
         """Return the scrubber that removes our secrets from a passed-through answer."""
         settings = self.vendor.settings
-        obtained = [each.reveal() for each in self._list_obtained_secrets()]
+        credentials = self.vendor.cloud_credentials
+        obtained = [] if credentials is None else [x.reveal() for x in credentials.list_secrets()]
         sources = self._key and self._key.reveal(), obtained, settings
         if sources != self._scrubbed_sources:
             self._scrubbed_sources, secrets = sources, self.list_secrets()
@@ -402,13 +403,9 @@ class RemoteClient:
         # An error may show a password as in the address, or decoded as it was sent.
         passwords = [Secret(form) for text in credentials if text for form in {text, unquote(text)}]
         key = () if self._key is None else (self._key,)
-        obtained = self._list_obtained_secrets()
+        cloud_credentials = self.vendor.cloud_credentials
+        obtained = () if cloud_credentials is None else cloud_credentials.list_secrets()
         return [*key, *obtained, *settings.headers.values(), *passwords]
-
-    def _list_obtained_secrets(self) -> Sequence[Secret]:
-        """Return the secrets that a cloud's library has obtained."""
-        credentials = self.vendor.cloud_credentials
-        return () if credentials is None else credentials.list_secrets()
 
     def _compose(
         self, method: str, path: str, body: JsonObject | None, encoded: EncodedBody | None

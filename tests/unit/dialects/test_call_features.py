@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, get_type_hints
 
 import attrs
-import ollama._types as ollama
 import openai
 import pytest
 from openai.types import image_edit_params, image_generate_params
@@ -72,7 +71,6 @@ def test_no_field_of_a_client_is_lost_silently(genus: Genus, face: Face) -> None
         ("/v1/audio/speech", openai.types.audio.SpeechCreateParams),
         ("/v1/audio/transcriptions", transcription_create_params.TranscriptionCreateParamsBase),
         ("/v1/audio/translations", openai.types.audio.TranslationCreateParams),
-        ("/api/embed", ollama.EmbedRequest),
     ],
 )
 def test_every_field_of_the_official_library_is_tried(title: str, parameters: type[Any]) -> None:
