@@ -694,3 +694,22 @@ def test_calls_of_earlier_versions_are_sent_back_unchanged() -> None:
     written: Any = nativize_canisters([UserCanister("Hi."), *calls], UNKNOWN_MODEL, Quirks()).value
 
     assert written["input"][1:] == [item, code]
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [("nova_grounding", "web_search"), ("nova_code_interpreter", "code_execution")],
+)
+def test_the_tools_of_bedrock_have_common_names(tool: str, name: str) -> None:
+    """A function of a client keeps its name, whatever it is."""
+    from vibe_llms.dialects.bedrock.calling.executions import normalize_invocation, read_name
+    from vibe_llms.dialects.bedrock.calling.growth import begin_block
+
+    call = {"toolUseId": "t", "name": tool, "type": "server_tool_use", "input": {"query": "q"}}
+    names: dict[str, str] = {}
+
+    started = begin_block(0, {"toolUse": call}, names).start()
+
+    assert normalize_invocation({"toolUse": call}).name == name
+    assert (started.name, names) == (name, {"t": name})
+    assert read_name({"name": tool}) == tool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.dialects.bedrock.quirks import PROTOCOL
 from vibe_llms.dialects.extras import make_native, write_json
@@ -16,12 +16,22 @@ def is_execution(call: Mapping[str, Any]) -> bool:
     return call.get("type") is not None
 
 
+_NAMES: Final = {"nova_code_interpreter": "code_execution", "nova_grounding": "web_search"}
+"""Common names of the tools that the service executes."""
+
+
+def read_name(call: Mapping[str, Any]) -> str:
+    """Return the name of the tool that is called; a server tool has its common name."""
+    name = str(call["name"])
+    return _NAMES.get(name, name) if is_execution(call) else name
+
+
 def normalize_invocation(block: Mapping[str, Any]) -> InvocationCanister:
     """Return the call, with the whole block as native data."""
     call = block["toolUse"]
     return InvocationCanister(
         invocation_id=call["toolUseId"],
-        name=call["name"],
+        name=read_name(call),
         arguments=write_arguments(call.get("input")),
         owner=Owner.VENDOR,
         native=keep_execution(block),

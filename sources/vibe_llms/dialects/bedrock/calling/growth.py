@@ -20,6 +20,7 @@ from vibe_llms.dialects.bedrock.calling.executions import (
     is_execution,
     keep_execution,
     normalize_result,
+    read_name,
     write_arguments,
 )
 from vibe_llms.dialects.bedrock.calling.media import KINDS
@@ -80,7 +81,7 @@ class GrowingBlock:
             index=self.index,
             kind=self.kind,
             invocation_id=read_text(call.get("toolUseId")),
-            name=str(call["name"]),
+            name=read_name(call),
             owner=self.owner,
             native=native,
         )
@@ -193,8 +194,8 @@ def begin_block(index: int, block: Mapping[str, Any], names: dict[str, str]) -> 
             return GrowingBlock(index, "text", fields)
         case {"reasoningContent": {}}:
             return GrowingBlock(index, "reasoning", fields)
-        case {"toolUse": {"name": str(name)} as call}:
-            names[str(call.get("toolUseId"))] = name
+        case {"toolUse": {"name": str()} as call}:
+            names[str(call.get("toolUseId"))] = read_name(call)
             owner = Owner.VENDOR if is_execution(call) else Owner.OURS
             return GrowingBlock(index, "invocation", {**fields, "toolUse": dict(call)}, owner=owner)
         case {"toolResult": {"toolUseId": str()} as result}:

@@ -13,6 +13,7 @@ from vibe_llms.dialects.bedrock.calling.executions import (
     is_execution,
     normalize_invocation,
     normalize_result,
+    read_name,
     write_arguments,
 )
 from vibe_llms.dialects.bedrock.quirks import PROTOCOL
@@ -161,7 +162,7 @@ class _MessagesReader(ConversationReader):
     ) -> InvocationCanister | ResultCanister | None:
         """Return a call that the service executed itself, or its result; ``None`` for others."""
         if "toolUse" in block:
-            self._names[block["toolUse"]["toolUseId"]] = block["toolUse"]["name"]
+            self._names[block["toolUse"]["toolUseId"]] = read_name(block["toolUse"])
             return normalize_invocation(block)
         return normalize_result(block, self._names) if "toolResult" in block else None
 
