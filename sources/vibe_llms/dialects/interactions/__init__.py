@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         normalize_invocables,
     )
     from vibe_llms.dialects.interactions.serving.messages import normalize_messages
+    from vibe_llms.dialects.interactions.serving.passthrough import touches_quirks
     from vibe_llms.dialects.interactions.serving.requests import (
         normalize_controls,
         normalize_request,
@@ -47,6 +48,7 @@ __all__ = [
     "normalize_request",
     "produce_error",
     "produce_processors",
+    "touches_quirks",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(__name__, {name: HOMES[name] for name in __all__})

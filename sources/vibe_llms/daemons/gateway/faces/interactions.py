@@ -1,4 +1,8 @@
-"""Gemini's Interactions. Stored interactions are those of an upstream of the same protocol."""
+"""Gemini's Interactions. Stored interactions are those of an upstream of the same protocol.
+
+The gateway waits for an interaction in the background, and returns it complete; a streamed one is
+passed through.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ FACE = Face(
     name="interactions",
     dialect=interactions,
     restricts_tools=True,
+    knows_quirks=True,
     forwarded_headers=("api-revision", "x-goog-api-client"),
 )
 
