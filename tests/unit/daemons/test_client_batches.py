@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Sequence
@@ -262,3 +263,13 @@ async def test_answers_at_vendors_are_counted_before_they_are_read(tmp_path: Pat
     state = await results.read_state()
     assert (state.completed, state.failed) == (2, 1)
     assert [each.status for each in runner.storage.read_results(batch)] == [500]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+async def test_only_the_user_of_the_gateway_can_read_files(tmp_path: Path) -> None:
+    runner = produce_runner(tmp_path, Service())
+    await runner.uploads.begin(name="d", media_type="", subject="ann", size=None)
+    assert (tmp_path / "files").stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(tmp_path / "files")
+    await runner.files.add(b"data", name="a", purpose="batch", subject="ann")
+    assert (tmp_path / "files").stat().st_mode & 0o777 == 0o700

@@ -92,7 +92,7 @@ class FileStorage:
 
         def write() -> ClientFile:
             folder = self._references
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.folder, folder)
             with self._contents.hold():  # until the content has a reference
                 file = ClientFile(
                     id=generate_identity("file-"),
@@ -185,6 +185,13 @@ class FileStorage:
             return msgspec.json.decode(data, type=ClientFile)
         except (FileNotFoundError, *UNREADABLE):
             return None
+
+
+def make_private(*folders: Path) -> None:
+    """Make folders that only this user can read, the outermost first."""
+    for folder in folders:
+        # The mode applies to the last part of a path only.
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def _list_names(folder: Path) -> list[str]:

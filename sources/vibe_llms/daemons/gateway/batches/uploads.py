@@ -6,7 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from vibe_llms.daemons.gateway.batches.files import generate_identity, is_identity, perform
+from vibe_llms.daemons.gateway.batches.files import (
+    generate_identity,
+    is_identity,
+    make_private,
+    perform,
+)
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.foundation.files import read_regular, replace_file
 from vibe_llms.foundation.json_errors import UNREADABLE
@@ -55,7 +60,7 @@ class PendingUploads:
         )
 
         def write() -> None:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._folder.parent, self._folder)
             replace_file(self._folder / upload.id, b"", mode=0o600)
             encoded = msgspec.json.encode(upload)
             replace_file(self._folder / f"{upload.id}.json", encoded, mode=0o600)
