@@ -29,14 +29,14 @@ targets = ["first:gpt-5.5"]
 [models.claude]
 targets = ["claude:claude-sonnet-4-5"]
 [models.gemini]
-targets = ["gemini:gemini-3-pro"]
+targets = ["bard:gemini-3-pro"]
 [models.llama]
 targets = ["ollama:llama"]
 [models.responses]
 targets = ["answers:gpt-5.5"]
 """
 PROVIDERS = """
-[providers.gemini]
+[providers.bard]
 module = "vibe_llms.providers.google"
 base_url = "{url}"
 api_key = "sk-gemini"
