@@ -108,7 +108,7 @@ async def access_model(
     """Gives access to models of the provider, and closes their clients at the end."""
     clients = []
 
-    async def access(simulate: str = "", **settings: Any) -> ConverserModel:
+    async def access(simulate: str = "", name: str = "", **settings: Any) -> ConverserModel:
         base = simulator.access_url(simulate) if simulate else simulator.url
         url = base + vendor.base
         settings = {"api_key": "canary", "base_url": url, **vendor.settings, **settings}
@@ -116,7 +116,7 @@ async def access_model(
         attributes = access_integrator(vendor.module.__name__.rpartition(".")[2])
         context = attrs.evolve(context, produce_attributes=lambda: attributes)
         clients.append(vendor.module.produce_provider(context).produce_client())
-        return await clients[-1].access_model(vendor.model)
+        return await clients[-1].access_model(name or vendor.model)
 
     yield access
     for client in clients:
@@ -446,6 +446,35 @@ async def test_a_run_that_is_handed_over_leaves_its_response(
     finished = await engine.run(run.conversation)
     assert text_of(finished.canisters[-1]) == TEXT
     assert count_created(simulator) == 1
+
+
+async def test_another_model_does_not_receive_the_response(
+    simulator: Simulator, access_model: Access, tmp_path: Path
+) -> None:
+    """The earlier answer is lost, and may have been billed."""
+    store = DirectoryStore(tmp_path / "store")
+    queued, controls = asyncio.Event(), {"background": True}
+    engine = Engine(
+        await access_model(),
+        store=store,
+        controls=controls,
+        listener=lambda event: event.type == "generation.queued" and queued.set(),
+    )
+    simulator.enqueue(Say(TEXT), simulate="stall_at_chunk=6")
+    run = engine.prepare(
+        Conversation(canisters=[UserCanister(TEXT)]), temporary_errors=(TransportError,)
+    )
+    task = asyncio.create_task(run.perform())
+    async with asyncio.timeout(10):
+        await queued.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    other = Engine(await access_model(name="another"), store=store, controls=controls)
+    finished = await other.run(run.conversation)
+    assert text_of(finished.canisters[-1]) == TEXT
+    assert count_created(simulator) == 2
+    assert simulator.requests[-1].body["model"] == "another"
 
 
 VICTIM = """
