@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.dialects.generate_content.calling import caching
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -22,6 +24,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.providers.google import produce_provider
 from vibe_llms.telemetry.cached_turns import survey_cached_turns
 from vibe_llms.testing.contracts.worlds import World
 from vibe_llms.testing.simulator import Simulator
@@ -272,6 +275,25 @@ async def test_a_refused_prefix_is_sent_with_the_request(
     assert calls.count(CREATED) == 1
     assert "cachedContent" not in sent
     assert "systemInstruction" in sent
+
+
+@pytest.mark.parametrize("answer", [b"[1]", b'{"name": "cachedContents/1"}', b"<html>"])
+async def test_an_invalid_description_of_a_prefix_fails_no_request(
+    tmp_path: Path, answer: bytes
+) -> None:
+    good = {"candidates": [{"content": {"parts": [{"text": "Yes."}]}, "finishReason": "STOP"}]}
+    counterpart = Counterpart(
+        [answer_json(b"{}"), answer_json(answer), answer_json(json.dumps(good).encode())]
+    )
+    provider: Any = produce_provider(produce_context("google", tmp_path, api_key="key"))
+    provider.use_transport(counterpart.transport)
+    model = await provider.produce_client().access_model("gemini-2.5-flash")
+
+    request = Request(canisters=[RULES, UserCanister("Really?")])
+    response = await model.converse(request, stream=False)
+
+    assert response.text == "Yes."
+    assert [loss.path for loss in response.losses] == ["canisters[0].content[1]"]
 
 
 async def test_an_ended_prefix_is_created_again(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from vibe_llms.dialects.generate_content.calling.caching import CachedPrefix
-from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
+from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.vendors import VendorClient
 
@@ -82,8 +82,13 @@ class CachedContents:
         return name
 
     def _keep(self, content: Any) -> str:
-        name, digest = str(content["name"]), str(content.get("displayName") or content["name"])
-        self._known[digest] = name, datetime.fromisoformat(str(content["expireTime"]))
+        try:
+            name, digest = str(content["name"]), str(content.get("displayName") or content["name"])
+            end = datetime.fromisoformat(str(content["expireTime"]))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            detail = "The description of a cached content is invalid."
+            raise ConverseError(detail=detail, stage=Stage.DECODE) from None
+        self._known[digest] = name, end
         while len(self._known) > _MAX_KEPT:
             self._known.popitem(last=False)
         return name

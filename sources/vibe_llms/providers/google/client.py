@@ -10,7 +10,7 @@ import attrs
 
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.generate_content.quirks import Quirks
-from vibe_llms.exceptions import ProviderError, UnknownNameError
+from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -63,7 +63,7 @@ class GoogleVendor(Vendor):
     ) -> Translation[JsonObject]:
         """Use the cached content of the prefix behind the first hint that is long enough.
 
-        If Google refuses it, the whole request is sent, which is a loss of form.
+        If Google does not create it, the whole request is sent, which is a loss of form.
         """
         from vibe_llms.dialects.cache_hints import list_hints
         from vibe_llms.dialects.generate_content.calling.caching import split_cached_prefix
@@ -79,7 +79,7 @@ class GoogleVendor(Vendor):
             content = await self.cached_prefixes.access(
                 client, self.compose_resource(model), prefix
             )
-        except ProviderError as error:
+        except ConverseError as error:
             reason = f"sent without the cache hints, as the vendor refuses them: {error.detail}"
             loss = Loss(kind=LossKind.COERCED, path=paths[0], reason=reason)
             return Translation(translation.value, (*other_losses, *losses, loss))
