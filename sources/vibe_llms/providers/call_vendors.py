@@ -28,8 +28,11 @@ class CallVendor(Vendor):
         raise refuse_genus(self.context.name, Genus.CONVERSER)
 
     def find_message(self, body: JsonObject) -> tuple[Any, Any]:
-        """Return the message and the code of an error; either may be missing."""
-        raise NotImplementedError
+        """Return the message and the code of an error; either may be missing.
+
+        By default ``message`` and ``code``. An error in OpenAI's form is read without this method.
+        """
+        return body.get("message"), body.get("code")
 
     def produce_error(
         self, body: JsonObject | str, model: str, *, status: int | None, headers: Mapping[str, str]

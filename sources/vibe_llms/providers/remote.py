@@ -156,7 +156,7 @@ class RemoteClient:
         from vibe_llms.providers.calls import RemoteCallModel
         from vibe_llms.providers.genera import refuse_default, refuse_genus
 
-        default = self.vendor.settings.model
+        default = self._find_default()
         if not name and not default:
             raise refuse_default(self.provider.name, genus)
         descriptor = self.describe(name or default)
@@ -176,11 +176,11 @@ class RemoteClient:
         """
         from vibe_llms.providers.surveys import choose_only
 
-        vendor = self.vendor
+        default = self._find_default()
         # A service with keys has many models, and the user must choose which one to use (and pay
         # for).
-        if vendor.settings.model or vendor.needs_key:
-            return vendor.settings.model or self.describe("").name
+        if default or self.vendor.needs_key:
+            return default or self.describe("").name
         models = await self.survey_models(refresh=True)
         return choose_only(self.provider.name, [model.name for model in models])
 
@@ -231,16 +231,23 @@ class RemoteClient:
 
     def describe(self, name: str, surveyed: SurveyedModel | None = None) -> ModelDescriptor:
         """Return the descriptor of a model, including what the vendor reports."""
-        if self._integrator is None:
-            self._integrator = self.vendor.context.produce_attributes()
         facts = {} if surveyed is None else surveyed.facts
-        attributes = self._integrator.integrate(
+        attributes = self._access_integrator().integrate(
             name, facts=facts, facts_source=f"the models that {self.provider.name} lists"
         )
         provider = self.provider.name
         return ModelDescriptor(
             provider=provider, name=attributes.address.name, attributes=attributes
         )
+
+    def _find_default(self) -> str:
+        """Return the default model of the settings, or of the attributes; empty for none."""
+        return self.vendor.settings.model or str(self._access_integrator().default_model)
+
+    def _access_integrator(self) -> Any:
+        if self._integrator is None:
+            self._integrator = self.vendor.context.produce_attributes()
+        return self._integrator
 
     async def request_json(
         self,

@@ -17,6 +17,11 @@ from vibe_llms.messages.canisters import Origin
 from vibe_llms.messages.losses import Loss
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import CallModel, GenusClient
+from vibe_llms.testing.contracts.many_texts import (
+    check_order_of_scores,
+    check_order_of_vectors,
+    check_width,
+)
 from vibe_llms.testing.contracts.promises import BrokenPromise, describe, require
 from vibe_llms.testing.contracts.worlds import find_provider, load_manager
 
@@ -31,6 +36,7 @@ class CallModelContract:
         model: The model's name; by default the provider's default model of the genus.
         request: A request that the model answers, such as an ``EmbeddingRequest``.
         lossy_request: A request that the model answers with losses; ``None`` if there is none.
+        reports_usage: Whether the vendor reports the usage of a call.
         settings: The provider's table in the configuration.
     """
 
@@ -40,6 +46,7 @@ class CallModelContract:
     model: ClassVar[str] = ""
     request: ClassVar[Any]
     lossy_request: ClassVar[Any] = None
+    reports_usage: ClassVar[bool] = True
     settings: ClassVar[Mapping[str, Any]] = {}
 
     def produce_client(self, directory: Path) -> GenusClient:
@@ -82,6 +89,29 @@ class CallModelContract:
             require(is_right, f"The losses are {losses!r}.", "Return a tuple of Loss.")
             usage = result.usage
             require(usage == origin.usage, "usage is not that of the origin.", "Return it.")
+            remedy = "Read it from the answer, or set reports_usage = False in the test."
+            require(usage or not self.reports_usage, "The usage is missing.", remedy)
+
+        self._run(tmp_path, check)
+
+    def test_many_texts_have_results_in_their_order(self, tmp_path: Path) -> None:
+        """An embedder or a ranker takes max_inputs texts at once, and mixes up none."""
+
+        async def check(model: CallModel[Any, Any]) -> None:
+            if self.genus is Genus.EMBEDDER:
+                await check_order_of_vectors(model, self.request)
+            elif self.genus is Genus.RANKER:
+                await check_order_of_scores(model, self.request)
+
+        self._run(tmp_path, check)
+
+    def test_vectors_have_the_requested_length(self, tmp_path: Path) -> None:
+        """An embedder returns vectors of this length, or reports a loss."""
+
+        async def check(model: CallModel[Any, Any]) -> None:
+            for request in filter(None, (self.request, self.lossy_request)):
+                if self.genus is Genus.EMBEDDER and request.dimensions is not None:
+                    check_width(await model.call(request), request)
 
         self._run(tmp_path, check)
 
@@ -124,8 +154,11 @@ class CallModelContract:
             async with model.stream(self.request) as stream:
                 pieces = [piece async for piece in stream]
                 result = await stream.result()
-            require(pieces, "The stream has no pieces.", "Yield bytes or texts before the result.")
             whole = await model.call(self.request)
+            # Only speeches and transcripts have pieces.
+            is_complete = bool(pieces) or not hasattr(whole, "pieces")
+            remedy = "Yield bytes or texts before the result."
+            require(is_complete, "The stream has no pieces.", remedy)
             is_same = type(result) is type(whole)
             require(is_same, f"The stream ends with {result!r}.", "Yield the result last.")
 
