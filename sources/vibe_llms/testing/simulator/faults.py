@@ -54,7 +54,6 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "overloaded": "=n: the first n requests (1) find the vendor overloaded.",
         "server_error": "=n: the first n requests (1) end in status 500.",
         "slow": "=n: each chunk of a stream, or the whole body, comes n milliseconds (10) late.",
-        "background_polls": "=n: a response in the background is complete after n polls (1).",
         "context_overflow": "The prompt is refused as too long, in the vendor's words; Ollama "
         "truncates it without an error.",
         "silent_overflow": "The answer ends because the context is full, under status 200.",
@@ -77,6 +76,7 @@ FILE_FAULTS: Mapping[str, str] = MappingProxyType(
 
 BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
     {
+        "background_polls": "=n: a response in the background is complete after n polls (1).",
         "batch_polls": "=n: a batch ends at its n-th poll (1).",
         "batch_expires": "=n: the last n requests of a batch (1) expire.",
         "batch_errors": "=n: the first n requests of a batch (1) end in status 500.",
@@ -84,7 +84,7 @@ BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
         "batch_unanswered": "A batch is accepted, but the socket is closed without an answer.",
     }
 )
-"""Descriptions of faults that affect only the vendors' batches."""
+"""Descriptions of faults that affect only the vendors' batches, and answers in the background."""
 
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {

@@ -165,7 +165,7 @@ def test_a_provider_without_batches_is_refused(vibe: Vibe, simulator: Synchronou
 
     assert outcome.code == ExitCode.REQUEST
     assert "The provider scripted does not support batches" in outcome.err
-    assert "Use one of anthropic, openai_conversations, openai," in outcome.err
+    assert "Use one of anthropic, google, openai_conversations, openai," in outcome.err
 
 
 def test_nothing_to_cancel_is_said(vibe: Vibe, home: Path, simulator: SynchronousSimulator) -> None:
