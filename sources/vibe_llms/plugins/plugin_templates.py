@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -10,14 +11,14 @@ from vibe_llms.configuration.definitions import is_plugin_name
 from vibe_llms.exceptions import PluginError
 from vibe_llms.foundation.package_data import access_data
 
-KINDS: Final = ("provider", "ensemble")
+KINDS: Final = ("provider", "embedder", "ensemble")
 
 
 def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
     """Write a new package into its own folder.
 
     Args:
-        name: The name of the provider or the ensemble.
+        name: The name of the provider or the ensemble; an embedder is a provider, too.
         kind: One of ``KINDS``.
         folder: Parent of the package's folder, which is named like the plugin.
 
@@ -35,11 +36,16 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
             remedy="Use letters, digits and '-', as in: vibe plugins new my-vendor",
         )
     place = folder / name
+    short = module.removeprefix("vibe_")
+    class_prefix = "".join(map(str.capitalize, short.split("_")))
     substitutions = {
-        "NameProvider": "".join(map(str.capitalize, module.split("_")[1:])) + "Provider",
+        "NameProvider": f"{class_prefix}Provider",
+        "NameVendor": f"{class_prefix}Vendor",
+        "VARIABLE": f"{short.upper()}_API_KEY",
         "DISTRIBUTION": module.replace("_", "-"),
         "MODULE": module,
         "NAME": name,
+        "TODAY": date.today().isoformat(),
     }
     files = {
         place / "pyproject.toml": "pyproject.txt",
@@ -47,8 +53,10 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
         place / "sources" / module / "__init__.py": f"{kind}/module.txt",
         place / "tests" / f"test_{module}.py": f"{kind}/test.txt",
     }
-    if kind == "provider":
+    if kind != "ensemble":
         files[place / "tests" / "conftest.py"] = f"{kind}/conftest.txt"
+    if kind == "embedder":
+        files[place / "sources" / module / "models" / "attributes.toml"] = f"{kind}/attributes.txt"
     try:
         place.mkdir(parents=True)  # never into an existing folder
         try:

@@ -8,9 +8,10 @@ from typing import Any
 from vibe_llms.dialects import chat_completions
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.genera import refuse_genus
-from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.vendors import Vendor
 
 
@@ -25,6 +26,12 @@ class CallVendor(Vendor):
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Refuse the model: it does not converse. Raises UnknownNameError."""
+        raise refuse_genus(self.context.name, Genus.CONVERSER)
+
+    def compose_request(
+        self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Refuse the request: the model does not converse. Raises UnknownNameError."""
         raise refuse_genus(self.context.name, Genus.CONVERSER)
 
     def find_message(self, body: JsonObject) -> tuple[Any, Any]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
-from vibe_llms.exceptions import PluginError
+from vibe_llms.exceptions import PluginError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.optional_packages import needing
+from vibe_llms.models.genera import Genus
 
 _SUITE = "vibe_llms.testing.contracts.suite"
 
@@ -51,14 +55,25 @@ def run_contract(
 
     Raises:
         DependencyError: pytest is not installed.
-        PluginError: The contract could not be run at all.
+        PluginError: The contract could not be run at all, or the model does not converse.
     """
     with needing("testing", "pytest", "Running the contract"):
         import pytest
     from vibe_llms.testing.contracts.worlds import find_provider
+    from vibe_llms.testing.pytest_plugin import read_setting
 
     sys.path.insert(0, str(Path.cwd()))
     provider = provider or find_provider(module)
+    try:
+        table = dict(map(read_setting, settings))
+    except pytest.UsageError as error:
+        raise PluginError(plugin=module, detail=str(error)) from error
+    if not asyncio.run(_converses(module, provider, model, table)):
+        raise PluginError(
+            plugin=module,
+            detail=f"{':'.join(filter(None, (provider, model)))} does not converse.",
+            remedy="Test models of other genera with CallModelContract, in pytest.",
+        )
     reporter = _Reporter(report)
     # Ignore the author's own configuration of pytest: no files, no conftest, no cache.
     options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull, "--noconftest"]
@@ -73,6 +88,29 @@ def run_contract(
             plugin=module, detail=f"The contract could not be run on {module}: {status!s}."
         )
     return reporter.promises
+
+
+async def _converses(module: str, provider: str, model: str, settings: Mapping[str, Any]) -> bool:
+    """Return False if a model is known not to converse; other errors are left to the contract."""
+    from vibe_llms.providers.call_vendors import CallVendor
+    from vibe_llms.providers.genera import ensure_converser
+    from vibe_llms.testing.contracts.worlds import World
+
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            async with World(
+                module=module,
+                name=provider,
+                model_name=model,
+                settings=settings,
+                directory=Path(directory),
+            ) as world:
+                ensure_converser(world.model.descriptor)
+                return not isinstance(getattr(world.client, "vendor", None), CallVendor)
+        except UnknownNameError as error:
+            return error.kind != Genus.CONVERSER
+        except Exception:
+            return True
 
 
 @define(eq=False)

@@ -14,6 +14,8 @@ from vibe_llms.dialects.calls import CallFormat
 from vibe_llms.dialects.embeddings.ollama import CALL_FORMAT
 from vibe_llms.exceptions import ProviderError, UnknownNameError
 from vibe_llms.foundation.limits import Limits
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.requests import Request
 from vibe_llms.messages.vectors import EmbeddingRequest
 from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.models.genera import Genus
@@ -88,10 +90,19 @@ async def test_an_error_has_the_message_of_the_vendor(
     client = produce_client(tmp_path, Heron, {"genus": "embedder"})
     counterpart = Counterpart([answer_json(msgspec.json.encode(body), 404)])
     client.provider.use_transport(counterpart.transport)
-    embedder = await client.provider.produce_client().access("m", Genus.EMBEDDER)
+    embedder: Any = await client.provider.produce_client().access("m", Genus.EMBEDDER)
 
     with pytest.raises(ProviderError) as caught:
         await embedder.call(EmbeddingRequest(texts="a"))
 
     assert words in str(caught.value)
     assert caught.value.status == 404
+
+
+async def test_a_vendor_of_calls_refuses_conversations(tmp_path: Path) -> None:
+    """Also if the genus of the model is unknown."""
+    client = produce_client(tmp_path, Heron, {})
+    model = await client.access_model("m")
+
+    with pytest.raises(UnknownNameError, match="'heron' has no models of the genus converser"):
+        await model.converse(Request(canisters=[UserCanister("hello")]), stream=False)

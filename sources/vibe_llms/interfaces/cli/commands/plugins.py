@@ -105,10 +105,10 @@ def remove(name: str, yes: bool) -> None:
 @click.argument("name")
 @click.option(
     "--kind",
-    type=click.Choice(["provider", "ensemble"]),
+    type=click.Choice(["provider", "embedder", "ensemble"]),
     default="provider",
     show_default=True,
-    help="Kind of plugin: models, or tools for models.",
+    help="Kind of plugin: models that converse, embedders over the network, or tools for models.",
 )
 def new(name: str, kind: str) -> None:
     """Create a plugin in the new folder NAME: a module, its tests, and metadata for pip."""
