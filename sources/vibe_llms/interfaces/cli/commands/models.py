@@ -118,7 +118,7 @@ def _select_ready(application: Application, providers: Sequence[str]) -> list[st
         if any(requirement.prevents for requirement in missing[name].requirements)
     ]
     if lacking:
-        note(f"Not listed (key, package or server is missing): {', '.join(sorted(lacking))}")
+        note(f"Not asked (key, package or server is missing): {', '.join(sorted(lacking))}")
     return [name for name in providers if name not in lacking]
 
 
