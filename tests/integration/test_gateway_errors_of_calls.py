@@ -213,3 +213,19 @@ async def test_googles_client_reads_errors_and_limits(simulator: Simulator, tmp_
 
     assert (unknown.value.code, unknown.value.status) == (404, "NOT_FOUND")
     assert (limited.value.code, limited.value.status) == (429, "RESOURCE_EXHAUSTED")
+
+
+async def test_a_part_of_a_split_request_is_not_retried(
+    client: openai.AsyncOpenAI, simulator: Simulator
+) -> None:
+    """The client receives the error of the part, and may repeat the whole request."""
+    simulator.switch("overloaded=1")
+    texts = [f"text {number}" for number in range(250)]
+
+    with pytest.raises(openai.InternalServerError):
+        await client.embeddings.create(model="google:gemini-embedding-001", input=texts)
+
+    sent = [len(request.body["requests"]) for request in simulator.requests]
+    assert sum(sent) <= 250  # a cancelled part may not have arrived
+    again = await client.embeddings.create(model="google:gemini-embedding-001", input=texts)
+    assert len(again.data) == 250
