@@ -74,6 +74,8 @@ def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
     shown, signatures = separate_signatures(summarize(dialect, again.value, response))
     shown_whole, signatures_whole = separate_signatures(summarize(dialect, whole.value, response))
 
+    if dialect is interactions:  # whose streams have no mark between two texts
+        shown, shown_whole = join_texts(shown), join_texts(shown_whole)
     # Texts that a signature has parted count as one.
     assert distil(dialect.PROTOCOL, shown) == distil(dialect.PROTOCOL, shown_whole)
     assert sorted(signatures) == sorted(signatures_whole)
@@ -118,6 +120,35 @@ def separate_signatures(value: Any) -> tuple[Any, list[str]]:
     # What has only carried a signature shows nothing without it.
     kept = [rest for each, rest, _ in parted if rest == each or shows_anything(rest)]
     return kept, [signature for _, _, signatures in parted for signature in signatures]
+
+
+def join_texts(body: dict[str, Any]) -> dict[str, Any]:
+    """Return an interaction whose neighboring texts are joined, with the places of annotations.
+
+    An annotation without a place is one of its whole text.
+    """
+    return {**body, "steps": [join_step(step) for step in body.get("steps", ())]}
+
+
+def join_step(step: dict[str, Any]) -> dict[str, Any]:
+    if step["type"] != "model_output":
+        return step
+    joined: list[dict[str, Any]] = []
+    for content in step.get("content", ()):
+        if content["type"] != "text":
+            joined.append(content)
+            continue
+        if not joined or joined[-1]["type"] != "text":
+            joined.append({"type": "text", "text": "", "annotations": []})
+        text = content.get("text", "")
+        start, size = (len(each.encode()) for each in (joined[-1]["text"], text))
+        for each in content.get("annotations", ()):
+            first, last = each.get("start_index", 0), each.get("end_index")
+            first, last = (0, size) if last is None else (first, last)
+            places = {"start_index": start + first, "end_index": start + last}
+            joined[-1]["annotations"].append({**each, **places})
+        joined[-1]["text"] += text
+    return {**step, "content": joined}
 
 
 def shows_anything(block: dict[str, Any]) -> bool:

@@ -80,8 +80,10 @@ def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
 def test_the_official_library_reads_everything(party: Party, answer: dict[str, Any]) -> None:
     """All kinds of parts that it has, the finish reason, and the usage."""
     events = read_answer(party, answer[party.name])
-    whole = generate_content.nativize_response(get_response(events)).value
-    data, _ = write_stream(generate_content, events)
+    response = get_response(events)
+    whole = generate_content.nativize_response(response).value
+    # Bedrock does not name the model. The gateway does, from the request.
+    data, _ = write_stream(generate_content, events, model=response.metadata.origin.model)
 
     # The library leaves out parts that it does not know, and checks what is whole more strictly.
     parts = whole["candidates"][0]["content"]["parts"]

@@ -85,7 +85,11 @@ def test_the_official_library_assembles_the_complete_answer(
     events = complete(decoder.decode_response(answer[party.name]), party.protocol)
     response = get_response(events)
     whole = messages.nativize_response(response).value
-    data, _ = write_stream(messages, events)
+    # Bedrock does not name the model. The gateway does, from the request.
+    data, writer = write_stream(messages, events, model=response.metadata.origin.model)
+    # A text that has ended cannot receive citations, which is reported.
+    if any(loss.reason == "it came after its text had ended" for loss in writer.losses):
+        whole["content"] = [without(block, "citations") for block in whole["content"]]
 
     message = stream_with_sdk(data, random.Random(0)).to_dict()
 

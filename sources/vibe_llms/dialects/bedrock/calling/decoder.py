@@ -176,6 +176,8 @@ class Decoder(ResponseDecoder):
     def _read_delta(self, fields: Mapping[str, Any]) -> None:
         index, delta = fields["contentBlockIndex"], fields["delta"]
         for name, value in delta.items():
+            if value is None:
+                continue
             if index not in self._open_blocks:
                 self._begin_block(index, begin_with_delta(self._block_count, name))
             block = self._open_blocks[index]

@@ -97,7 +97,7 @@ class GrowingBlock:
                 events: list[StreamEvent] = [ContentDeltaEvent(index, texts)] if texts else []
                 citations = map(normalize_citation, cited.get("citations") or ())
                 return [*events, *(ContentCitedEvent(index, each) for each in citations)]
-            case {"reasoningContent": {"reasoningText": reasoning}}:
+            case {"reasoningContent": {"reasoningText": {} as reasoning}}:
                 return self._list_reasoning(reasoning)
             case {"reasoningContent": reasoning} if reasoning:
                 return self._list_reasoning(reasoning)
@@ -188,7 +188,7 @@ def begin_block(index: int, block: Mapping[str, Any], names: dict[str, str]) -> 
     Args:
         names: Names of the called tools, by the ids of the calls. The block's call is added.
     """
-    fields = dict(block)
+    fields = {name: value for name, value in block.items() if value is not None}
     match fields:
         case {"text": str()} | {"citationsContent": {"content": [*_]}}:
             return GrowingBlock(index, "text", fields)

@@ -58,7 +58,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     is_clients = native is not None and native.protocol == PROTOCOL
     client_request = read_native(native, "request") if native is not None and is_clients else {}
     forms = choose_forms(client_request)
-    response = adopt_executions(wrap_response(response, PROTOCOL), forms, ledger)
+    response = wrap_response(adopt_executions(response, forms, ledger), PROTOCOL)
     origin = response.metadata.origin
     is_ours = origin.protocol == PROTOCOL
     parts = _write_parts(response, ledger)

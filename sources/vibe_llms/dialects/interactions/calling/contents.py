@@ -160,6 +160,9 @@ class StepContentsWriter:
             case RefusalContent():
                 self.ledger.coerce(path, "a refusal is sent as text")
                 extras = self.ledger.read_sendable(content.native, path, canister)
+                if not content.text and not extras:
+                    self.ledger.drop(path, "the vendor rejects an empty text")
+                    return None
                 return merge({"type": "text", "text": content.text}, extras)
             case ReasoningContent():
                 self.ledger.drop(path, "a thought cannot be in this message")

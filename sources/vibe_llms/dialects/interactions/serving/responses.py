@@ -50,7 +50,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     For a response in this protocol it is the inverse of decoding.
     """
     ledger = Ledger(protocol=PROTOCOL)
-    response = adopt_executions(wrap_response(response, PROTOCOL), FORMS, ledger)
+    response = wrap_response(adopt_executions(response, FORMS, ledger), PROTOCOL)
     writer = produce_writer(ledger)
     for index, canister in enumerate(response.canisters):
         writer.write(HistoryEntry(canister, f"canisters[{index}]"))

@@ -30,11 +30,13 @@ from vibe_llms.messages.canisters import (
     Owner,
     ResultCanister,
 )
-from vibe_llms.messages.contents import Native, ReasoningContent, TextualContent
+from vibe_llms.messages.contents import Citation, Native, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Response
 
 _encode: Final = msgspec.json.Encoder().encode
 _OUTPUT: Final = "model_output"
+_TEXT_KINDS: Final = ("text", "refusal")
+"""Kinds of content that are sent as text."""
 
 
 class StreamWriter(SequentialWriter):
@@ -58,7 +60,10 @@ class StreamWriter(SequentialWriter):
         self._open_kind: str = ""  # the type of the open step
         self._open_group = -1
         self._streamed = False  # whether pieces of the live content were sent
-        self._waiting: list[ContentCitedEvent] = []
+        self._text_length = 0  # bytes of the texts since the last other content of the step
+        self._text_start = 0  # index of the live text among these bytes
+        self._pieces: list[str] = []  # of the live text
+        self._citations: list[Citation] = []
 
     def fail(self, error: ConverseError) -> bytes:
         """Return the event that reports an error."""
@@ -82,16 +87,25 @@ class StreamWriter(SequentialWriter):
 
     def _begin(self, start: ContentStartedEvent) -> bytes:
         self._start, self._streamed = start, False
+        self._pieces, self._citations = [], []
         return b""
 
     def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
         start = self._start
         assert start is not None
-        if isinstance(event, ContentCitedEvent) or not event.text:
+        if isinstance(event, ContentCitedEvent):
+            self._citations.append(event.citation)  # written after the text
             return b""
-        if start.kind == "text" and event.channel == "text" and not _has_extras(start.native):
+        if not event.text:
+            return b""
+        is_text = start.kind in _TEXT_KINDS and event.channel == "text"
+        if is_text and not _has_extras(start.native):
             delta: dict[str, Any] = {"type": "text", "text": event.text}
             frames = self._open_step(_OUTPUT, start.group)
+            if not self._streamed:
+                self._text_start = self._text_length
+            self._text_length += _count_bytes(event.text)
+            self._pieces.append(event.text)
         elif start.kind == "reasoning" and event.channel in ("text", "summary"):
             content = {"type": "text", "text": event.text}
             delta = {"type": "thought_summary", "content": content}
@@ -104,8 +118,8 @@ class StreamWriter(SequentialWriter):
     def _end(self, event: ContentFinishedEvent) -> bytes:
         start, item = self._start, event.item
         assert start is not None
-        if self._streamed and start.kind == "text":
-            return self._end_text(item)
+        if self._streamed and start.kind in _TEXT_KINDS:
+            return self._end_text(event)
         if self._streamed:
             return self._end_thought(item)
         item = item or self._make_unfinished_call(event.index)
@@ -124,14 +138,36 @@ class StreamWriter(SequentialWriter):
             frames += self._write_step(step, start.group)
         return frames
 
-    def _end_text(self, item: FinishedItem) -> bytes:
-        """Return the annotations of a text whose pieces were sent."""
+    def _end_text(self, event: ContentFinishedEvent) -> bytes:
+        """Return the annotations of a text whose pieces were sent.
+
+        A stream has no mark between two texts of a step. Readers join them, so the positions are
+        those in the joined text.
+        """
+        item = event.item
+        if event.index in self._ended_early:  # so that it has no item, or more than this part
+            item = TextualContent("".join(self._pieces), citations=self._citations)
         if not isinstance(item, TextualContent) or not item.citations:
             return b""
         (step,) = write_steps(AssistantCanister((item,)), "contents", Ledger(protocol=PROTOCOL))
-        annotations = step["content"][0].get("annotations") or []
+        annotations = [self._place(each) for each in step["content"][0].get("annotations") or ()]
         delta = {"type": "text_annotation_delta", "annotations": annotations}
         return self._write_delta(delta) if annotations else b""
+
+    def _place(self, annotation: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an annotation with positions in the joined text; by default, those of its text."""
+        start, end = annotation.get("start_index"), annotation.get("end_index")
+        if end is None:
+            return {
+                **annotation,
+                "start_index": self._text_start,
+                "end_index": self._text_length,
+            }
+        places = {
+            "start_index": self._text_start + (start or 0),
+            "end_index": self._text_start + end,
+        }
+        return {**annotation, **places}
 
     def _end_thought(self, item: FinishedItem) -> bytes:
         """Return the signature of a thought whose pieces were sent; end its step."""
@@ -179,6 +215,8 @@ class StreamWriter(SequentialWriter):
         others = {name: value for name, value in step.items() if name not in ("type", "content")}
         frames = self._open_step(_OUTPUT, group, {"type": _OUTPUT, **others})
         for content in step.get("content") or ():
+            is_text = content["type"] == "text"
+            self._text_length += _count_bytes(content["text"]) if is_text else -self._text_length
             frames += self._write_delta(content)
         return frames
 
@@ -187,7 +225,7 @@ class StreamWriter(SequentialWriter):
         if kind == _OUTPUT and self._open_kind == _OUTPUT and group == self._open_group:
             return b""
         frames = self._close_step()
-        self._open_kind, self._open_group = kind, group
+        self._open_kind, self._open_group, self._text_length = kind, group, 0
         self._count += 1
         fields = {"index": self._count - 1, "step": step or {"type": kind}}
         return frames + self._frame("step.start", fields)
@@ -218,6 +256,10 @@ class StreamWriter(SequentialWriter):
 
 
 _DONE: Final = b"event: done\ndata: [DONE]\n\n"
+
+
+def _count_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _has_extras(native: Native | None) -> bool:

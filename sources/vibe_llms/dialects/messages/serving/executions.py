@@ -73,7 +73,7 @@ FORMS: Final = ExecutionForms(PROTOCOL, _write_call, _write_result)
 
 def write_foreign_citation(citation: Citation) -> dict[str, Any] | None:
     """Return the citation of another vendor's answer; ``None`` if it is not of a page."""
-    if citation.url is None:
+    if not citation.url:
         return None
     return {
         "type": "web_search_result_location",

@@ -50,7 +50,7 @@ _STOP_REASON_NAMES: Final = {
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Return the body of an answer: the inverse of the decoder and the assembler."""
     ledger = Ledger(protocol=PROTOCOL)
-    response = adopt_executions(wrap_response(response, PROTOCOL), FORMS, ledger)
+    response = wrap_response(adopt_executions(response, FORMS, ledger), PROTOCOL)
     origin = response.metadata.origin
     content: list[Block] = []
     blocks = produce_blocks_writer(ledger)

@@ -13,7 +13,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.serving.errors import compose_error
-from vibe_llms.dialects.messages.serving.executions import FORMS
+from vibe_llms.dialects.messages.serving.executions import FORMS, write_foreign_citation
 from vibe_llms.dialects.messages.serving.responses import (
     nativize_response,
     nativize_usage,
@@ -147,7 +147,11 @@ class StreamWriter(SequentialWriter):
         start = self._start
         assert start is not None
         if isinstance(event, ContentCitedEvent):
-            return self._cite(_read_native_fields(event.citation.native))
+            return self._cite(
+                _read_native_fields(event.citation.native)
+                or write_foreign_citation(event.citation)
+                or {}
+            )
         # Pieces of arguments, the first piece of each other content, and queued pieces arrive here;
         # `write` handles the others. A block has only one growing field: that of the first channel.
         if self._channel:
@@ -236,7 +240,7 @@ class StreamWriter(SequentialWriter):
             self.losses.append(loss)
 
     def _cite(self, citation: dict[str, Any]) -> bytes:
-        if not citation:  # one of another protocol
+        if not citation:  # another vendor's, not of a page
             return b""
         self._citation_count += 1
         return self._write_delta("citations_delta", citation=citation)

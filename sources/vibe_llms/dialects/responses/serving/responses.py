@@ -87,7 +87,7 @@ _REPEATED_FIELDS: Final = (
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Return the body of a response of any vendor."""
     ledger = Ledger(protocol=PROTOCOL)
-    response = adopt_executions(wrap_response(response, PROTOCOL), FORMS, ledger)
+    response = wrap_response(adopt_executions(response, FORMS, ledger), PROTOCOL)
     if response.metadata.origin.protocol != PROTOCOL:
         response = complete_citations(response)
     metadata = response.metadata
