@@ -25,6 +25,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.server_tools import ServerTool
 
 KEPT_TO_OURSELVES: Final = {
     "type": "what kind of thing it is",
@@ -131,6 +132,10 @@ def _alter(value: Any, path: str, protocol: str) -> Iterator[tuple[str, Any, boo
                     members[index] = altered
                     yield inner, attrs.evolve(value, **{field.name: members}), was_set
             continue
+        if isinstance(held, ServerTool):
+            for inner, altered, was_set in _alter(held, place, protocol):
+                yield inner, attrs.evolve(value, **{field.name: altered}), was_set
+            continue
         if not _is_alterable(value, field.name):
             continue
         for altered, was_set in _alter_field(value, field.name, held, protocol):
@@ -187,6 +192,12 @@ def _alter_value(name: str, held: Any, protocol: str) -> Iterator[tuple[Any, boo
             yield {"type": "object", "properties": {}, "additionalProperties": False}, False
         case "schema", Mapping():
             yield {**held, "title": "Altered"}, True
+        case (("domains" | "blocked_domains" | "stores" | "files" | "tools"), tuple()):
+            yield (*held, "example.org"), bool(held)
+        case (("max_uses" | "max_results"), _):
+            yield (held or 0) + 1, held is not None
+        case "location", _:
+            yield {"city": "Bodø"}, held is not None
         case _, bool():
             yield not held, held
         case "content", ():
@@ -217,12 +228,18 @@ def is_whole(request: Request, path: str, protocol: str, provider: str) -> bool:
     """Tells whether a field is only how a reader sees what the vendor is sent as its own block.
 
     Such are a citation, a block without a common word and what the vendor executed itself; and
-    what was spoken, which the vendor knows by its own name.
+    what was spoken, which the vendor knows by its own name. Such are also the name and the native
+    of another vendor's tool that is a server tool, of which this vendor has its own form.
     """
     for index, invocable in enumerate(request.invocables):
-        own = invocable.native is not None and invocable.native.protocol == protocol
-        if own and invocable.schema is None and path.startswith(f"invocables[{index}]."):
-            return not path.endswith(".native")
+        place = f"invocables[{index}]"
+        if invocable.schema is None and path.startswith(f"{place}."):
+            if invocable.native is not None and invocable.native.protocol == protocol:
+                return path != f"{place}.native"
+            if invocable.server_tool is not None:
+                # The vendor's tool has its own name, and the server tool says what the other
+                # vendor's native says: its options and its remaining fields are altered above.
+                return not path.startswith(f"{place}.server_tool")
     return any(
         path.startswith(f"{place}.") and (path != f"{place}.native" or _is_held(request, place))
         for place, native, canister in _survey_wholes(request)

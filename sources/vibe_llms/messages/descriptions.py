@@ -27,7 +27,7 @@ class InvocableDescription:
         schema: A JSON Schema of the arguments, which are an object; the order of its properties
             is part of it. ``None`` for a custom tool, which takes free text.
         enforced: Whether the vendor enforces the schema, if it can.
-        native: A vendor's own tool, verbatim.
+        native: A vendor's own tool, verbatim. Other vendors get ``server_tool``, if it is set.
         cache: A mark for prompt caches behind this tool.
         server_tool: A server tool, which each dialect writes as its vendor's own. With a schema,
             a vendor without that tool is offered a function in its place.

@@ -19,7 +19,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import ImageContent, ReasoningContent, TextualContent
+from vibe_llms.messages.contents import ImageContent, Native, ReasoningContent, TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 
@@ -160,6 +160,35 @@ def test_late_instructions_documents_and_foreign_thoughts_are_reported() -> None
     kinds = [step["type"] for step in body["input"]]
     assert kinds == ["user_input", "model_output", "user_input", "user_input", "user_input"]
     assert losses == ["canisters[1].content[0]", "canisters[2]", "canisters[3]"]
+
+
+def test_fields_beside_an_answer_stay_with_its_text() -> None:
+    """A thought before the text does not take them away."""
+    beside = Native(protocol="interactions", data='{"novelty":"kept"}')
+    contents = (ReasoningContent(text="Hm", native=beside), TextualContent("Hello"))
+
+    answer = AssistantCanister(contents, native=beside)
+    body, losses = nativize(UserCanister("Hi"), answer, UserCanister("Go"))
+
+    thought, output = body["input"][1:3]
+    assert (thought["type"], output["type"], output["novelty"]) == (
+        "thought",
+        "model_output",
+        "kept",
+    )
+    assert losses == []
+
+
+def test_contents_of_calls_and_types_of_results_are_reported() -> None:
+    call = InvocationCanister(
+        (TextualContent("aside"),), invocation_id="c", name="weather", arguments="{}"
+    )
+    text = TextualContent("<p>Rain</p>", mime_type="text/html")
+    result = ResultCanister((text,), invocation_id="c", name="weather")
+
+    _, losses = nativize(UserCanister("Hi"), call, result)
+
+    assert losses == ["canisters[1].content[0]", "canisters[2].content[0].mime_type"]
 
 
 def test_cite_positions_are_in_bytes() -> None:

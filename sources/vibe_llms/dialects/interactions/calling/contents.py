@@ -184,12 +184,16 @@ class StepContentsWriter:
         self.ledger.withhold(path, f"only the vendor of {content.kind} can read it")
         return None
 
-    def _write_text(
-        self, content: TextualContent, path: str, canister: AnyCanister
-    ) -> dict[str, Any] | None:
+    def omit_type(self, content: TextualContent, path: str) -> None:
+        """Record the loss of a text's type, unless it is plain text."""
         self.ledger.omit(
             content, path, "mime_type", reason="this protocol has no field for the type of a text"
         )
+
+    def _write_text(
+        self, content: TextualContent, path: str, canister: AnyCanister
+    ) -> dict[str, Any] | None:
+        self.omit_type(content, path)
         extras = self.ledger.read_sendable(content.native, path, canister)
         if not content.text and not self.ledger.admits(content.native, canister):
             self.ledger.drop(path, "the vendor rejects an empty text")
@@ -219,6 +223,8 @@ class StepContentsWriter:
         self.ledger.omit(
             citation, path, "cited_text", "file_id", reason="an annotation has no such field"
         )
+        if citation.native is not None:
+            self.ledger.coerce(f"{path}.native", "only the page and the span are sent")
         fields = {
             "type": "url_citation",
             "start_index": _count_bytes(text, citation.start),

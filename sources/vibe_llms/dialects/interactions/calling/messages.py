@@ -36,7 +36,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import NativeContent, ReasoningContent
+from vibe_llms.messages.contents import CacheHint, NativeContent, ReasoningContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.texts import BOUNDARY
 from vibe_llms.models.attributes import ModelAttributes
@@ -126,6 +126,7 @@ class StepsWriter:
         extras = ledger.read_sendable(canister.native, path, canister)
         match canister:
             case InvocationCanister():
+                self._report_contents(canister, path)
                 arguments = msgspec.json.decode(write_object(canister, path, ledger))
                 self.steps.append(merge(_write_call(canister, arguments), extras))
             case ResultCanister():
@@ -139,6 +140,16 @@ class StepsWriter:
                 if isinstance(canister, SupervisorCanister):
                     ledger.coerce(path, LATE)
                 self._write_input(canister, extras, path)
+
+    def _report_contents(self, canister: InvocationCanister, path: str) -> None:
+        """Record the contents of a call, which this protocol does not have."""
+        ledger = self.contents.ledger
+        for index, content in enumerate(canister.content):
+            place = f"{path}.content[{index}]"
+            if isinstance(content, CacheHint):
+                ledger.omit_hint(place)
+            else:
+                ledger.drop(place, "an invocation can contain only its arguments")
 
     def _write_instructions(
         self, canister: SupervisorCanister, extras: dict[str, Any], path: str
@@ -170,7 +181,10 @@ class StepsWriter:
             self.steps.append(merge({"type": "user_input", "content": contents}, extras))
 
     def _write_answer(self, canister: AssistantCanister, extras: dict[str, Any], path: str) -> None:
-        """Write the contents of an answer: thoughts are steps, other contents share a step."""
+        """Write the contents of an answer: thoughts are steps, other contents share a step.
+
+        The extras belong to the first step of other contents, or to a step of their own.
+        """
         output: list[dict[str, Any]] = []
         for index, content in enumerate(canister.content):
             place = f"{path}.content[{index}]"
@@ -184,16 +198,14 @@ class StepsWriter:
                 output += [] if written is None else [written]
                 continue
             if step is not None:
-                self._add_output(output, extras)
-                output, extras = [], {}
+                if output:
+                    self.steps.append(merge({"type": "model_output", "content": output}, extras))
+                    output, extras = [], {}
                 self.steps.append(step)
-        if extras and not output:  # a step that has only an error
-            self.steps.append(merge({"type": "model_output"}, extras))
-        self._add_output(output, extras)
-
-    def _add_output(self, output: list[dict[str, Any]], extras: dict[str, Any]) -> None:
         if output:
             self.steps.append(merge({"type": "model_output", "content": output}, extras))
+        elif extras:  # a step that has only an error
+            self.steps.append(merge({"type": "model_output"}, extras))
 
     def _write_thought(
         self, content: ReasoningContent, path: str, canister: AnyCanister

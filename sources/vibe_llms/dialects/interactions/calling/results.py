@@ -33,6 +33,8 @@ def _write_contents(result: ResultCanister, path: str, writer: StepContentsWrite
         only = result.content[0]
         if only.native is None and not only.citations:
             value = _read_object(only)
+            if value is None:
+                writer.omit_type(only, f"{path}.content[0]")
             return only.text if value is None else value
     written = []
     for index, content in enumerate(result.content):
