@@ -147,7 +147,8 @@ def _explain_error(error: Exception, path: str) -> CodecError:
         case RequestError():
             place = path if path.endswith(f".{error.path}") else f"{path}.{error.path}"
             return CodecError(path=place, detail=error.detail, remedy=error.remedy)
-    return CodecError(path=path, detail=str(error) or type(error).__name__)
+    detail = str(error).partition(" - at `")[0]  # the place within the value alone
+    return CodecError(path=path, detail=detail or type(error).__name__)
 
 
 def _refuse_kind(wanted: str, tree: object, path: str) -> CodecError:
