@@ -106,8 +106,8 @@ class Request:
     window: WindowPolicy = "stop"
     native: Native | None = None
     conversation_id: str = ""
-    cache: CacheHint | None = None
     resume: str = ""
+    cache: CacheHint | None = None  # last, as it is encoded only if it is set
 
     __hash__ = None  # type: ignore[assignment]  # controls are a dictionary; digest() is the key
 
