@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from typing import Any
 
 import attrs
@@ -11,7 +12,7 @@ import pytest
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.server_results import read_pages
 from vibe_llms.dialects.serving import UNKNOWN_MODEL
-from vibe_llms.dialects.signatures import SealedData, seal
+from vibe_llms.dialects.signatures import SealedData, is_wrapped, read_sealed, seal
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -275,3 +276,20 @@ def test_a_forged_envelope_restores_nothing(fault: str) -> None:
 
     assert isinstance(shown, InvocationCanister)
     assert (shown.native, shown.owner) == (None, Owner.VENDOR)
+
+
+@pytest.mark.parametrize("dialect", ["messages", "responses", "interactions"])
+def test_a_signed_call_returns_whole_to_its_vendor(dialect: str) -> None:
+    """Its signature is in the envelope of the call, and not in one of its own."""
+    fields = {"executableCode": {"code": "print(1)"}, "thoughtSignature": "c2ln"}
+    native = make_native("generate_content", fields)
+    call, result = execute("code_execution", "print(1)", "1", form="text", native=native)
+
+    parts, _ = answer(dialect, [call, result, TEXT])
+
+    words = " ".join(str(part) for part in parts).replace("'", " ").split()
+    envelopes = [read_sealed(word) for word in words if is_wrapped(word)]
+    (envelope,) = envelopes
+    assert envelope is not None
+    assert envelope.call == ""
+    assert json.loads(json.loads(envelope.execution)["native"]["data"]) == fields

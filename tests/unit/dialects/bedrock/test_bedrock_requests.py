@@ -12,7 +12,8 @@ from fidelity.parties import PARTIES
 from fidelity.structure import find_offence
 from vibe_llms.dialects import bedrock
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
-from vibe_llms.messages.contents import CacheHint
+from vibe_llms.messages.contents import CacheHint, RefusalContent, TextualContent
+from vibe_llms.messages.requests import Request
 
 PARTY = next(party for party in PARTIES if party.name == "bedrock")
 DATA = base64.b64encode(b"bytes").decode()
@@ -193,3 +194,12 @@ def test_calls_and_results_are_those_of_the_client() -> None:
     assert (call.invocation_id, call.name, call.arguments) == ("t1", "f", '{"a":1}')
     assert isinstance(result, ResultCanister)
     assert result.is_error
+
+
+def test_a_refusal_without_visible_characters_is_not_sent() -> None:
+    """As the vendor rejects such a text."""
+    contents = (TextualContent("And?"), RefusalContent(" "))
+    written = PARTY.nativize(Request(canisters=[UserCanister(contents)]))
+
+    assert written.value["messages"][0]["content"] == [{"text": "And?"}]
+    assert [loss.path for loss in written.losses] == ["canisters[0].content[1]"]

@@ -169,6 +169,9 @@ class BlocksWriter:
     def _write_refusal(
         self, content: RefusalContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
+        if not self.is_answer and not content.text.strip():
+            self.ledger.drop(path, "the vendor rejects a text without visible characters")
+            return None
         self.ledger.coerce(path, "a refusal is sent as text")
         text = TextualContent(content.text, native=content.native)
         return self._write_text(text, path, canister)
