@@ -19,7 +19,13 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import ImageContent, Native, ReasoningContent, TextualContent
+from vibe_llms.messages.contents import (
+    Citation,
+    ImageContent,
+    Native,
+    ReasoningContent,
+    TextualContent,
+)
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 
@@ -208,6 +214,14 @@ def test_cite_positions_are_in_bytes() -> None:
     (citation,) = request.canisters[1].content[0].citations  # type: ignore[union-attr]
     assert (citation.start, citation.end) == (4, 8)
     assert PARTY.nativize(request).value["input"][1] == step
+
+
+def test_an_empty_address_of_a_citation_is_not_sent() -> None:
+    text = TextualContent("Rain", citations=[Citation(start=0, end=4, url="", title="")])
+    body, _ = nativize(UserCanister("?"), AssistantCanister((text,)), UserCanister("Go"))
+    (annotation,) = body["input"][1]["content"][0]["annotations"]
+    assert annotation == {"type": "url_citation", "start_index": 0, "end_index": 4}
+    assert PARTY.nativize(PARTY.read(body)).value == body
 
 
 def _hello() -> list[dict[str, Any]]:

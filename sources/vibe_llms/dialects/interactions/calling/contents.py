@@ -232,7 +232,7 @@ class StepContentsWriter:
             "title": citation.title,
             "url": citation.url,
         }
-        return {name: value for name, value in fields.items() if value is not None}
+        return {name: value for name, value in fields.items() if value not in (None, "")}
 
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister
