@@ -24,6 +24,7 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.files import read_file
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
@@ -221,7 +222,7 @@ class AwsCredentials:
         return self._explain_missing(reason)
 
 
-@attrs.frozen
+@frozen
 class _Loaded:
     """Credentials of botocore, and a copy of their present state."""
 

@@ -40,8 +40,8 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
     SyncModel: (
         Model,
         {  # for those who build on a model
-            *("access", "application", "check", "compose_fields", "hydrate", "join_reactors"),
-            *("lenient", "resolve_address", "window"),
+            *("access", "application", "cache", "check", "compose_fields", "hydrate"),
+            *("join_reactors", "lenient", "resolve_address", "window"),
         },
     ),
     SyncEngine: (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 if TYPE_CHECKING:
+    from vibe_llms.testing.simulator.faults import BACKGROUND_FAULTS as BACKGROUND_FAULTS
     from vibe_llms.testing.simulator.faults import BATCH_FAULTS as BATCH_FAULTS
     from vibe_llms.testing.simulator.faults import FAULTS as FAULTS
     from vibe_llms.testing.simulator.faults import FILE_FAULTS as FILE_FAULTS
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
+        "BACKGROUND_FAULTS": "faults",
         "BATCH_FAULTS": "faults",
         "FILE_FAULTS": "faults",
         "Cite": "scripts",

@@ -6,13 +6,19 @@ import argparse
 import asyncio
 import contextlib
 
-from vibe_llms.testing.simulator.faults import BATCH_FAULTS, FAULTS, FILE_FAULTS, QUIRKS
+from vibe_llms.testing.simulator.faults import (
+    BACKGROUND_FAULTS,
+    BATCH_FAULTS,
+    FAULTS,
+    FILE_FAULTS,
+    QUIRKS,
+)
 from vibe_llms.testing.simulator.server import Simulator
 
 
 def main() -> None:
     """Run a simulator until it is interrupted; its first line of output is its URL."""
-    lines = {**FAULTS, **BATCH_FAULTS, **FILE_FAULTS, **QUIRKS}
+    lines = {**FAULTS, **BACKGROUND_FAULTS, **BATCH_FAULTS, **FILE_FAULTS, **QUIRKS}
     names = "\n".join(f"  {name}: {line}" for name, line in lines.items())
     parser = argparse.ArgumentParser(
         prog="python -m vibe_llms.testing.simulator",

@@ -76,7 +76,6 @@ FILE_FAULTS: Mapping[str, str] = MappingProxyType(
 
 BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
     {
-        "background_polls": "=n: a response in the background is complete after n polls (1).",
         "batch_polls": "=n: a batch ends at its n-th poll (1).",
         "batch_expires": "=n: the last n requests of a batch (1) expire.",
         "batch_errors": "=n: the first n requests of a batch (1) end in status 500.",
@@ -84,7 +83,14 @@ BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
         "batch_unanswered": "A batch is accepted, but the socket is closed without an answer.",
     }
 )
-"""Descriptions of faults that affect only the vendors' batches, and answers in the background."""
+"""Descriptions of faults that affect only the vendors' batches."""
+
+BACKGROUND_FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "background_polls": "=n: a response in the background is complete after n polls (1).",
+    }
+)
+"""Descriptions of faults that affect only answers in the background."""
 
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {
@@ -160,10 +166,13 @@ def read_conditions(text: str) -> Conditions:
             continue
         name, equals, number = item.partition("=")
         name = name.strip()
-        if not any(name in names for names in (FAULTS, BATCH_FAULTS, FILE_FAULTS, QUIRKS)):
+        if not any(
+            name in names
+            for names in (FAULTS, BACKGROUND_FAULTS, BATCH_FAULTS, FILE_FAULTS, QUIRKS)
+        ):
             raise ValueError(
-                f"Unknown fault or quirk {name!r}; see FAULTS, BATCH_FAULTS, FILE_FAULTS"
-                " and QUIRKS."
+                f"Unknown fault or quirk {name!r}; see FAULTS, BACKGROUND_FAULTS, BATCH_FAULTS, "
+                "FILE_FAULTS and QUIRKS."
             )
         for implied in _IMPLIED.get(name, ()):
             values.setdefault(implied, None)

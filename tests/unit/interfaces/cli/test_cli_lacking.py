@@ -80,7 +80,7 @@ def test_a_provider_is_called_what_the_person_calls_it(
     [
         ("anthropic", "key for anthropic", "vibe credentials set anthropic"),
         ("absent:some", "127.0.0.1:9", "Start it"),
-        ("bedrock:some", "boto3", "pip install"),
+        ("bedrock:some", "AWS_REGION", "Set AWS_REGION"),
         ("antropic", "antropic", "anthropic"),
     ],
 )
@@ -107,11 +107,11 @@ async def test_without_a_person_a_switch_that_fails_ends_the_chat(session: ChatS
 def test_what_a_model_lacks_is_said_before_anything_is_stored(
     vibe: Vibe, command: str, address: str
 ) -> None:
-    """A server or a package that is missing as much as a key."""
+    """A server or a setting that is missing as much as a key."""
     outcome = vibe(command, "-m", address, "Hello")
 
     assert outcome.code in (ExitCode.CONFIGURATION, ExitCode.PROVIDER)
-    assert "Start it" in outcome.err or "pip install" in outcome.err
+    assert "Start it" in outcome.err or "Set AWS_REGION" in outcome.err
     assert vibe("list", "--json").read_json() == []
 
 
