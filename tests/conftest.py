@@ -84,8 +84,8 @@ def leave_home(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Uses two workers more than there are cores: many tests wait for other processes."""
-    return (os.cpu_count() or 1) + 2
+    """Uses a worker more than there are cores: many tests wait, but each worker finds all tests."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_report_header(config: pytest.Config) -> str:

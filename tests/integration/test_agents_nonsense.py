@@ -34,7 +34,7 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.contents import FileContent
 from vibe_llms.testing.clocks import HurriedClock
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 SECRET: Final = "Rosebud"
 ANN, BOB = {"Authorization": "Bearer ann"}, {"Authorization": "Bearer bob"}

@@ -19,6 +19,8 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter, execute_task, run_task
 from vibe_llms.flows.examples import access_example, survey_examples
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = pytest.mark.parametrize("name", [each.name for each in survey_examples()])
 
 

@@ -29,7 +29,7 @@ from support.gateways.gateway_samples import BODIES, CHAT
 from support.gateways.hostile_upstreams import Process, gateway_process
 from support.quality.properties import examples
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway
@@ -21,6 +20,7 @@ from vibe_llms.testing.simulator import Invoke, Say, Simulator
 from vibe_llms.testing.simulator.calls import draw
 
 cohere = pytest.importorskip("cohere")
+httpx = pytest.importorskip("httpx")
 ollama = pytest.importorskip("ollama")
 Mistral = pytest.importorskip("mistralai.client").Mistral
 SDKError = pytest.importorskip("mistralai.client.errors").SDKError

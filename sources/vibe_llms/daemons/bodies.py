@@ -86,6 +86,7 @@ def decode_lenient(decode: Callable[[bytes], _T], body: bytes) -> _T:
     try:
         return decode(body)
     except msgspec.DecodeError:
+        body.decode()  # since msgspec 0.23, its error does not say where the body is invalid
         repaired = repair_surrogates(body)
         if repaired == body:
             raise

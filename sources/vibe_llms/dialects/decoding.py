@@ -53,6 +53,7 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
     try:
         return msgspec.json.decode(data), ()
     except msgspec.DecodeError:
+        bytes(data).decode()  # since msgspec 0.23, its own error does not say where
         # Search for lone surrogates only after a failure: they are rare, and a search takes time.
         repaired = repair_surrogates(data)
         if repaired == data:

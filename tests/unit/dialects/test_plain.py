@@ -34,6 +34,8 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
 
+pytestmark = pytest.mark.slow
+
 each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
 
 LONG_LOOP: dict[str, Any] = {

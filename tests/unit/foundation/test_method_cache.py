@@ -11,6 +11,8 @@ import pytest
 
 from vibe_llms.foundation.method_cache import MethodCache
 
+pytestmark = pytest.mark.slow
+
 _PROBE = """
 import builtins, inspect, sys
 from vibe_llms.foundation import method_cache

@@ -200,4 +200,4 @@ class Gateways(RuleBasedStateMachine):
 
 
 Gateways.TestCase.settings = settings(examples(160), stateful_step_count=25)
-TestGateways = Gateways.TestCase
+TestGateways = pytest.mark.slow(Gateways.TestCase)
