@@ -60,6 +60,8 @@ _MEASURED: Final = 128
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _PLACE: Final = re.compile(r"canisters\[(\d+)\]")
 _InputCanisters = (UserCanister, DocumentCanister)
+_RunEndings = (*_InputCanisters, SupervisorCanister)
+"""Canisters after which a run of calls is over; vendors may get late instructions as the user's."""
 _OPENING: Final = UserCanister("?")
 """A user's message to put before canisters of the model; its translation is removed afterwards."""
 
@@ -98,7 +100,7 @@ class _TranslatedBeginning:
             return False
         new = canisters[count:]
         if self.is_within_run:
-            if any(isinstance(canister, _InputCanisters) for canister in new):
+            if any(isinstance(canister, _RunEndings) for canister in new):
                 return False
         elif not isinstance(new[0], _InputCanisters):
             return False
@@ -192,17 +194,24 @@ class IncrementalMessages:
         split = _find_split(canisters, start)
         if split <= start:
             return
+        end = canisters[split:]
+        ends_run = any(isinstance(each, _RunEndings) for each in end)
+        if ends_run and not isinstance(end[0], _InputCanisters):
+            return  # what follows has changed the translation of this run
         has_media = not list_content_classes(canisters).isdisjoint(MEDIA_CLASSES)
         if has_media and not _is_owner_of_files_known(canisters[start:split]):
             return
         last = self._write_end(request, split, model)
         if last is None:
             return
-        (field, end), losses = last
+        (field, messages_of_end), losses = last
         messages = translation.value.get(field)
-        if not end or not isinstance(messages, list) or messages[-len(end) :] != end:
+        size_of_end = len(messages_of_end)
+        if not size_of_end or not isinstance(messages, list):
             return
-        cached = messages[: -len(end)]
+        if messages[-size_of_end:] != messages_of_end:
+            return
+        cached = messages[:-size_of_end]
         end_losses = set(losses)
         cached_losses = [loss for loss in translation.losses if loss not in end_losses]
         size = _measure(cached if previous is None else cached[len(previous.messages) :])
