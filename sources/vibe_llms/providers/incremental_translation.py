@@ -100,7 +100,7 @@ class _TranslatedBeginning:
             return False
         new = canisters[count:]
         if self.is_within_run:
-            if any(isinstance(canister, _RunEndings) for canister in new):
+            if _may_end_run(new):
                 return False
         elif not isinstance(new[0], _InputCanisters):
             return False
@@ -195,8 +195,7 @@ class IncrementalMessages:
         if split <= start:
             return
         end = canisters[split:]
-        ends_run = any(isinstance(each, _RunEndings) for each in end)
-        if ends_run and not isinstance(end[0], _InputCanisters):
+        if not isinstance(end[0], _InputCanisters) and _may_end_run(end):
             return  # what follows has changed the translation of this run
         has_media = not list_content_classes(canisters).isdisjoint(MEDIA_CLASSES)
         if has_media and not _is_owner_of_files_known(canisters[start:split]):
@@ -376,6 +375,22 @@ def _measure(value: object) -> int:
     except (TypeError, ValueError, OverflowError, RecursionError):
         # It cannot be encoded for the vendor either; a size over the limit prevents caching.
         return MEMORY_BUDGET.limit + 1
+
+
+def _may_end_run(canisters: Sequence[AnyCanister]) -> bool:
+    """Return whether a vendor may get one of these canisters as the user's, which ends a run.
+
+    A result without its call is sent as a text of the user.
+    """
+    called: set[str] = set()
+    for canister in canisters:
+        if isinstance(canister, _RunEndings):
+            return True
+        if isinstance(canister, InvocationCanister):
+            called.add(canister.invocation_id)
+        elif isinstance(canister, ResultCanister) and canister.invocation_id not in called:
+            return True
+    return False
 
 
 def _list_ids(canisters: Sequence[AnyCanister]) -> list[str]:

@@ -114,6 +114,27 @@ def test_whatever_is_said_is_written_as_if_it_were_new(party: Party, data: st.Da
         assert write(keeper, request, model) == write(writer, request, model)
 
 
+@pytest.mark.parametrize("ending", [ask("And now?"), SupervisorCanister("Be brief."), "orphan"])
+@each_party
+def test_what_ends_a_run_changes_its_beginning(party: Party, ending: AnyCanister | str) -> None:
+    """Whether the run goes on after it was over, or is over after it went on."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    keeper = IncrementalMessages(writer)
+    last = ResultCanister("seen", invocation_id="nowhere") if ending == "orphan" else ending
+
+    def call(name: str) -> tuple[AnyCanister, ...]:
+        invocation = InvocationCanister(
+            invocation_id=name, name="look", arguments="{}", turn_id=name
+        )
+        return invocation, ResultCanister("seen", invocation_id=name, name="look")
+
+    begun = (SupervisorCanister("Be kind."), ask("Go"), *itertools.chain(*map(call, "abcdef")))
+    for said in (begun, (*begun, last), begun, (*begun, *call("g"), last), (*begun, *call("h"))):
+        request = Request(canisters=said)
+        assert write(keeper, request, model) == write(writer, request, model)
+
+
 @pytest.mark.slow
 @pytest.mark.samples
 @each_party
