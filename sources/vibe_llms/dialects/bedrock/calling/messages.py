@@ -73,7 +73,7 @@ def nativize_canisters(
         takes_late_instructions=takes_late,
     )
     for canister, position, text in repair_history(canisters, RULES, ledger).read():
-        if not writer.write_plain(canister, text):
+        if not writer.write_plain(canister, position, text):
             path = locate(position)
             with reading_natives(canister, path):
                 writer.write(canister, path)
@@ -100,10 +100,11 @@ class _MessagesWriter:
     messages: list[dict[str, Any]] = attrs.field(factory=list)
     _last: AnyCanister | None = None
 
-    def write_plain(self, canister: AnyCanister, text: str | None) -> bool:
+    def write_plain(self, canister: AnyCanister, position: int, text: str | None) -> bool:
         """Write a plain text, call or result; return false for any other canister.
 
         Args:
+            position: Index of the canister.
             text: The text, if it is plain.
         """
         role = "assistant"
@@ -123,7 +124,7 @@ class _MessagesWriter:
             return False
         messages = self.messages
         if messages and messages[-1]["role"] == role:
-            self._report_joint(canister)
+            self._report_joint(canister, locate(position))
             messages[-1]["content"].append(block)
         else:
             messages.append({"role": role, "content": [block]})
@@ -138,25 +139,25 @@ class _MessagesWriter:
             case UserCanister():
                 extras = self.ledger.read_sendable(canister.native, path, canister)
                 content = self.blocks.write(canister.content, path, canister)
-                self._add("user", canister, content, extras)
+                self._add("user", canister, path, content, extras)
             case DocumentCanister():
                 extras = self.ledger.read_sendable(canister.native, path, canister)
                 content = []
                 for each, content_path in survey_contents(canister, path, self.ledger):
                     content += self.blocks.write_content(each, content_path, canister)
-                self._add("user", canister, content, extras)
+                self._add("user", canister, path, content, extras)
             case ResultCanister(owner=Owner.OURS):
                 self._write_result(canister, path)
             case AssistantCanister():
                 extras = self.ledger.read_sendable(canister.native, path, canister)
                 content = self.blocks.write(canister.content, path, canister)
-                self._add("assistant", canister, content, extras)
+                self._add("assistant", canister, path, content, extras)
             case InvocationCanister(owner=Owner.OURS):
                 content = write_invocation(canister, path, self.ledger)
-                self._add("assistant", canister, content, {})
+                self._add("assistant", canister, path, content, {})
             case _:
                 content = write_execution(canister, path, self.ledger)
-                self._add("assistant", canister, content, {})
+                self._add("assistant", canister, path, content, {})
         self._last = canister
 
     def trim_prefill(self, path: str) -> None:
@@ -172,35 +173,43 @@ class _MessagesWriter:
             )
 
     def _add(
-        self, role: str, canister: AnyCanister, content: list[Block], extras: dict[str, Any]
+        self,
+        role: str,
+        canister: AnyCanister,
+        path: str,
+        content: list[Block],
+        extras: dict[str, Any],
     ) -> None:
         keeps_boundary = extras.pop(_BOUNDARY, None) is not None
         last = self.messages[-1] if self.messages else None
         if last is not None and last["role"] == role and not keeps_boundary:
             if content:
-                self._report_joint(canister)
+                self._report_joint(canister, path)
             last["content"] += content
             last.update(extras)
         elif content or extras:
             self.messages.append({"role": role, "content": content, **extras})
 
-    def _report_joint(self, canister: AnyCanister) -> None:
+    def _report_joint(self, canister: AnyCanister, path: str) -> None:
         """Record that two turns of the same role became one message."""
         last = self._last
         if last is None or belongs(last, canister) or _answers(last) or _answers(canister):
             return
-        self.ledger.coerce("canisters", "adjacent messages of one role are joined", is_routine=True)
+        reason = "joined to the message before it, as roles must alternate"
+        self.ledger.coerce(path, reason, is_routine=True)
 
     def _write_supervisor(self, canister: SupervisorCanister, path: str) -> None:
         extras = self.ledger.read_sendable(canister.native, path, canister)
         content = self.blocks.write_texts(canister.content, path, canister)
         if not self.messages and _BOUNDARY not in extras:
             self.system += content
+            if extras:
+                self.ledger.drop(f"{path}.native", "instructions at the beginning have no fields")
         elif self.takes_late_instructions or _BOUNDARY in extras:
-            self._add("system", canister, content, extras)
+            self._add("system", canister, path, content, extras)
         else:
             self.ledger.coerce(path, LATE)
-            self._add("user", canister, content, extras)
+            self._add("user", canister, path, content, extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
         extras = self.ledger.read_sendable(canister.native, path, canister)
@@ -213,7 +222,7 @@ class _MessagesWriter:
         if canister.is_error:
             result["status"] = "error"
         content = [{"toolResult": merge(result, extras)}, *points[-1:]]
-        self._add("user", canister, content, message_extras)
+        self._add("user", canister, path, content, message_extras)
 
 
 def _answers(canister: AnyCanister) -> bool:
