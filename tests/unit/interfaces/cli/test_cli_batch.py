@@ -387,7 +387,7 @@ def test_each_text_gets_a_vector(vibe: Vibe, home: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--genus", "ranker"), "genus ranker. Use converser, embedder, moderator."),
+        (("--genus", "ranker"), "'ranker' is not one of 'converser', 'embedder', 'moderator'"),
         (("--genus", "embedder", "--system", "x"), "--system cannot be combined"),
         (("--genus", "embedder", "-c", "seed=1"), "--control cannot be combined"),
         (("--genus", "moderator", "--dimensions", "3"), "--dimensions cannot be combined"),

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 LOCAL = "local:"
 
-_TEXT_GENERA = (CONVERSER, EMBEDDER, "moderator")
-_GENERA = (*_TEXT_GENERA, "illustrator", "ranker", "speaker", "transcriber")
+_GENERA = (CONVERSER, EMBEDDER, "moderator")
+"""Genera that answer single texts."""
+
 _OPTION_NAMES = {"controls": "control", "template": "prompt"}
 """Names of options that differ from those of the arguments."""
 
@@ -63,7 +64,7 @@ _OPTION_NAMES = {"controls": "control", "template": "prompt"}
     type=click.Choice(_GENERA),
     default=CONVERSER,
     show_default=True,
-    help="Purpose of the model: converser, embedder or moderator.",
+    help="Purpose of the model.",
 )
 @click.option("--dimensions", type=click.IntRange(min=1), help="Length of an embedder's vectors.")
 @click.option("--purpose", type=click.Choice(PURPOSES), help="Use of an embedder's vectors.")
@@ -194,12 +195,8 @@ async def _share(
 
 
 def _check_genus(options: dict[str, Any]) -> None:
-    """Refuse a genus that does not answer single texts, and options of another genus."""
+    """Refuse options of another genus."""
     genus = options["genus"]
-    if genus not in _TEXT_GENERA:
-        raise click.UsageError(
-            f"A batch cannot have a model of the genus {genus}. Use {', '.join(_TEXT_GENERA)}."
-        )
     refused = [] if genus == EMBEDDER else ["dimensions", "purpose"]
     if genus != CONVERSER:
         refused += ["system", "template", "schema", "controls", "window", "lenient"]
