@@ -21,6 +21,7 @@ from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     AnyContent,
     CacheHint,
+    NativeContent,
     TextualContent,
 )
 from vibe_llms.messages.requests import Request
@@ -33,7 +34,7 @@ LIFETIMES: Final = {"5m": 300, "1h": 3600}
 """Anthropic's lifetimes, in seconds."""
 
 _INPUTS: Final = (UserCanister, SupervisorCanister, DocumentCanister, ResultCanister)
-_MARKABLE: Final = (TextualContent, *MEDIA_CLASSES)
+_MARKABLE: Final = (TextualContent, *MEDIA_CLASSES, NativeContent)
 
 
 def has_hints(canisters: Sequence[AnyCanister]) -> bool:

@@ -80,6 +80,15 @@ def test_breakpoints_come_back_from_a_client(name: str) -> None:
     assert dialect.nativize_request(request, UNKNOWN, quirks).value == body
 
 
+def test_a_content_of_an_unknown_form_keeps_its_breakpoint() -> None:
+    part = {"type": "input_image", "detail": "low", "prompt_cache_breakpoint": EXPLICIT}
+    body = {"model": "m", "input": [{"role": "user", "content": [part]}]}
+    request = responses.normalize_request(body).value
+    written = responses.nativize_request(request, UNKNOWN, responses.Quirks())
+    assert written.value == body
+    assert not written.losses
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_an_older_model_caches_by_itself(name: str) -> None:
     """Its hints are reported, with their paths, and so are the losses behind them."""

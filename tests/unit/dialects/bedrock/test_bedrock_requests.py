@@ -55,6 +55,9 @@ def offer(tool: Any, **config: Any) -> dict[str, Any]:
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "system": {**ask(), "system": [{"text": "Be brief."}, POINT, {"text": "Be kind."}]},
+    "redacted reasoning": answer(
+        {"reasoningContent": {"redactedContent": DATA, "novelty": 1}}, {"text": "So."}
+    ),
     "image": ask({"image": {"format": "png", "source": {"bytes": DATA}}}),
     "image in S3": ask(
         {"image": {"format": "webp", "source": {"s3Location": {"uri": "s3://b/k"}}}}

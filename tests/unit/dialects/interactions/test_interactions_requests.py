@@ -216,6 +216,22 @@ def test_cite_positions_are_in_bytes() -> None:
     assert PARTY.nativize(request).value["input"][1] == step
 
 
+@pytest.mark.parametrize(
+    ("citation", "annotation", "lost"),
+    [
+        (Citation(end=4), {"start_index": 0, "end_index": 4}, []),
+        (Citation(start=2), {}, ["canisters[1].content[0].citations[0].start"]),
+    ],
+    ids=["without a start", "without an end"],
+)
+def test_half_a_span(citation: Citation, annotation: dict[str, Any], lost: list[str]) -> None:
+    text = TextualContent("Rain", citations=[citation])
+    body, losses = nativize(UserCanister("?"), AssistantCanister((text,)), UserCanister("Go"))
+    (written,) = body["input"][1]["content"][0]["annotations"]
+    assert written == {"type": "url_citation", **annotation}
+    assert losses == lost
+
+
 def test_an_empty_address_of_a_citation_is_not_sent() -> None:
     text = TextualContent("Rain", citations=[Citation(start=0, end=4, url="", title="")])
     body, _ = nativize(UserCanister("?"), AssistantCanister((text,)), UserCanister("Go"))

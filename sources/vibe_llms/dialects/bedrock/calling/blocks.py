@@ -187,7 +187,8 @@ class BlocksWriter:
         if extras.get(REDACTED):
             reason = "redacted reasoning has no text"
             self.ledger.omit(content, path, "text", "summary", reason=reason)
-            return {"reasoningContent": {"redactedContent": content.signature or ""}}
+            redacted: Block = {"redactedContent": content.signature or ""}
+            return {"reasoningContent": merge(redacted, extras)}
         if content.signature is None and not self.is_answer:
             self.ledger.withhold(path, "the vendor rejects reasoning without its signature")
             return None

@@ -44,8 +44,9 @@ def normalize_block(block: Mapping[str, Any]) -> ModelContent:
             extras = collect_extras(reasoning, ("text", "signature"))
             native = make_native(PROTOCOL, extras)
             content = ReasoningContent(text=text, signature=signature, native=native)
-        case {"reasoningContent": {"redactedContent": str(data)}}:
-            native = make_native(PROTOCOL, {REDACTED: True})
+        case {"reasoningContent": {"redactedContent": str(data)} as reasoning}:
+            extras = collect_extras(reasoning, ("redactedContent",))
+            native = make_native(PROTOCOL, {REDACTED: True, **extras})
             content = ReasoningContent(signature=data, native=native)
         case {"citationsContent": {"content": [*parts]} as cited}:
             content = _normalize_cited(parts, cited.get("citations") or ())

@@ -225,10 +225,16 @@ class StepContentsWriter:
         )
         if citation.native is not None:
             self.ledger.coerce(f"{path}.native", "only the page and the span are sent")
+        start, end = citation.start, citation.end
+        if end is None:
+            self.ledger.omit(citation, path, "start", reason="a span needs an end in this protocol")
+            start = None
+        elif start is None:
+            start = 0  # as the vendor reads a missing one
         fields = {
             "type": "url_citation",
-            "start_index": _count_bytes(text, citation.start),
-            "end_index": _count_bytes(text, citation.end),
+            "start_index": _count_bytes(text, start),
+            "end_index": _count_bytes(text, end),
             "title": citation.title,
             "url": citation.url,
         }
