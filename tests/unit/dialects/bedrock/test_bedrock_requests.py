@@ -55,7 +55,7 @@ def offer(tool: Any, **config: Any) -> dict[str, Any]:
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "system": {**ask(), "system": [{"text": "Be brief."}, POINT, {"text": "Be kind."}]},
-    "redacted reasoning": answer(
+    "redacted reasoning with another field": answer(
         {"reasoningContent": {"redactedContent": DATA, "novelty": 1}}, {"text": "So."}
     ),
     "image": ask({"image": {"format": "png", "source": {"bytes": DATA}}}),
