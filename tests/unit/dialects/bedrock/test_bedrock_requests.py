@@ -55,9 +55,6 @@ def offer(tool: Any, **config: Any) -> dict[str, Any]:
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "system": {**ask(), "system": [{"text": "Be brief."}, POINT, {"text": "Be kind."}]},
-    "redacted reasoning with another field": answer(
-        {"reasoningContent": {"redactedContent": DATA, "novelty": 1}}, {"text": "So."}
-    ),
     "image": ask({"image": {"format": "png", "source": {"bytes": DATA}}}),
     "image in S3": ask(
         {"image": {"format": "webp", "source": {"s3Location": {"uri": "s3://b/k"}}}}
@@ -197,6 +194,15 @@ def test_calls_and_results_are_those_of_the_client() -> None:
     assert (call.invocation_id, call.name, call.arguments) == ("t1", "f", '{"a":1}')
     assert isinstance(result, ResultCanister)
     assert result.is_error
+
+
+def test_redacted_reasoning_keeps_its_other_fields() -> None:
+    block = {"reasoningContent": {"redactedContent": DATA, "novelty": 1}}
+    request = PARTY.read(answer(block, {"text": "So."}))
+
+    written = PARTY.nativize(request)
+
+    assert written.value["messages"][1]["content"] == [block, {"text": "So."}]
 
 
 def test_a_refusal_without_visible_characters_is_not_sent() -> None:
