@@ -19,6 +19,7 @@ from strategies.messages import errors
 from support.vendors.streamed_answers import answers, complete, get_response, split, write_stream
 from vibe_llms.dialects import responses
 from vibe_llms.events.stream import (
+    ContentCitedEvent,
     ContentDeltaEvent,
     ContentFinishedEvent,
     ContentStartedEvent,
@@ -30,7 +31,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import StopReason
-from vibe_llms.messages.contents import Native, ReasoningContent
+from vibe_llms.messages.contents import Citation, Native, ReasoningContent
 from vibe_llms.wire.sse import SseFramer
 
 mean = functools.partial(distil, "responses")
@@ -159,6 +160,28 @@ def test_pieces_are_sent_at_once() -> None:
     assert message["content"] == [{"type": "output_text", "text": 'Hél"o', "annotations": []}]
     call = frames[6][3]["item"]
     assert (call["call_id"], call["arguments"], call["status"]) == ("call_1", "", "in_progress")
+
+
+def test_a_text_that_ends_early_keeps_its_citations() -> None:
+    """Those without a span cite the whole text, and are written at its end."""
+    writer = responses.StreamWriter(REQUEST, model="gpt", response_id="resp_1")
+    events = [
+        ResponseStartedEvent(response_id="resp_1", model="other"),
+        ContentStartedEvent(index=0, kind="text"),
+        ContentDeltaEvent(0, "Rain"),
+        ContentCitedEvent(0, Citation(url="https://a.example")),
+        ContentCitedEvent(0, Citation(url="https://b.example", start=1, end=2)),
+        ContentStartedEvent(index=1, kind="invocation", invocation_id="call_1", name="add"),
+    ]
+
+    frames = read_frames(b"".join(map(writer.write, events)))
+
+    (item,) = [each["item"] for each in frames if each["type"] == "response.output_item.done"]
+    added = [each["annotation"] for each in frames if "annotation" in each]
+    ranges = {each["url"][8]: (each["start_index"], each["end_index"]) for each in added}
+    assert ranges == {"a": (0, 4), "b": (1, 2)}
+    assert len(added) == 2
+    assert sorted(map(repr, added)) == sorted(map(repr, item["content"][0]["annotations"]))
 
 
 def test_summaries_of_the_vendor_stay_separate() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger
@@ -154,15 +155,20 @@ class PiecesWriter:
 
     def cite(self, citation: Citation) -> bytes:
         """Return the frame of a citation of the current text."""
-        if self._items.item is None or lacks_span(citation):  # the latter comes at the end
+        if self._items.item is None:
             return b""
         self._citations.append(citation)
-        written = b""
+        # One without a span cites the whole text, which has not come yet.
+        return b"" if lacks_span(citation) else self._write_citation(citation)
+
+    def _write_citation(self, citation: Citation) -> bytes:
+        item, written = self._items.item, b""
+        assert item is not None
         for annotation in write_citations((citation,), "content", self._ledger, None):
             fields = {"annotation_index": self._annotation_count, "annotation": annotation}
             indices = self._find_indices("text")
             written += self._frames.write_about(
-                "response.output_text.annotation.added", self._items.item, **indices, **fields
+                "response.output_text.annotation.added", item, **indices, **fields
             )
             self._annotation_count += 1
         return written
@@ -203,8 +209,8 @@ class PiecesWriter:
         canister = AssistantCanister((content,))
         part = self._items.write_part(canister, path) or {}
         indices = self._find_indices("text")
-        for citation in getattr(content, "citations", ())[len(self._citations) :]:
-            written += self.cite(citation)
+        if isinstance(content, TextualContent):
+            written += b"".join(map(self._write_citation, self._list_unwritten(content.citations)))
         kind = "refusal"
         fields: dict[str, Any] = {"refusal": content.text}
         if isinstance(content, TextualContent):
@@ -217,6 +223,16 @@ class PiecesWriter:
         return written + self._frames.write_about(
             "response.content_part.done", item, **indices, part=part
         )
+
+    def _list_unwritten(self, citations: Sequence[Citation]) -> Iterator[Citation]:
+        """Yield the citations of a whole text that have not been written during the stream."""
+        written = itertools.filterfalse(lacks_span, self._citations)
+        awaited = next(written, None)
+        for citation in citations:
+            if citation == awaited:
+                awaited = next(written, None)
+            else:
+                yield citation
 
     def _end_reasoning(self, reasoning: ReasoningContent, path: str) -> bytes:
         complete_item = self._items.write([AssistantCanister((reasoning,))], path)
