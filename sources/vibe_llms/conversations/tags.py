@@ -14,7 +14,15 @@ A visit of a flow's run is an example. Lists of conversations leave such parts o
 OWNER_TAG: Final = "owner:"
 """Prefix of the tag that names the owner of a conversation without a run."""
 
+SOURCE_TAG: Final = "from:"
+"""Prefix of the tag that names a conversation from which turns were picked or merged."""
+
 
 def is_part(tags: Iterable[str]) -> bool:
     """Return whether a conversation with these tags is a part of another."""
     return any(tag.startswith(PART_TAG) for tag in tags)
+
+
+def survey_sources(tags: Iterable[str]) -> list[str]:
+    """Return the ids of the conversations from which turns were picked or merged."""
+    return [tag.removeprefix(SOURCE_TAG) for tag in tags if tag.startswith(SOURCE_TAG)]

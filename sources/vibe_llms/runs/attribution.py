@@ -1,0 +1,154 @@
+"""Attribution of messages: author, time, instructions and cost of each one (``vibe blame``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+
+from vibe_llms.conversations.lineage.turns import split_turns
+from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+from vibe_llms.conversations.tags import PART_TAG, is_part, survey_sources
+from vibe_llms.events.engine import GenerationFinishedEvent
+from vibe_llms.events.flow import NodeStartedEvent
+from vibe_llms.exceptions import ConverseError, StoreError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.telemetry.prices import Price, price_usage
+
+
+@frozen(kw_only=True)
+class Attribution:
+    """Origin of one message of a conversation.
+
+    Attributes:
+        index: Position of the message.
+        turn: Number of its turn, from 1.
+        canister: The message.
+        at: Time of the message.
+        conversation: Id of the conversation in which it was written: this one, an ancestor, or
+            the source of a cherry-pick or merge.
+        origin: The model that wrote it; ``None`` if no model did.
+        instructions: Position of the instructions that the model had last received; ``None`` for
+            input, and without instructions.
+        node: Node of the flow whose prompt was answered, such as ``P2``; empty outside of flows.
+        amount: Cost of the answer in US dollars, on the answer's first message; ``None`` if it is
+            unknown, and for other messages.
+    """
+
+    index: int
+    turn: int
+    canister: AnyCanister
+    at: datetime
+    conversation: str
+    origin: Origin | None
+    instructions: int | None
+    node: str
+    amount: Decimal | None
+
+
+def attribute_messages(store: ConversationStore, identity: str) -> tuple[Attribution, ...]:
+    """Return the attribution of each message of a conversation, oldest first.
+
+    Raises:
+        UnknownConversationError: The conversation does not exist.
+        CorruptionError: The conversation is damaged.
+    """
+    history = store.read(identity)
+    canisters = history.canisters
+    authors = _find_authors(store, history)
+    costs = _read_costs(store, dict.fromkeys([*authors.values(), identity]))
+    node = _find_node(store, history)
+    found: list[Attribution] = []
+    instructions: int | None = None
+    answers: set[str] = set()
+    previous_id = ""
+    for turn in split_turns(canisters):
+        for index, canister in enumerate(turn.canisters, turn.start):
+            if canister.role == "supervisor":
+                instructions = index
+            origin, amount = canister.origin, None
+            answer = canister.turn_id or canister.id
+            if origin is not None and answer not in answers:
+                answers.add(answer)
+                amount = costs.get(previous_id)
+                amount = _price(origin, canister.timestamp) if amount is None else amount
+            found.append(
+                Attribution(
+                    index=index,
+                    turn=turn.number,
+                    canister=canister,
+                    at=canister.timestamp,
+                    conversation=authors.get(canister.id, identity),
+                    origin=origin,
+                    instructions=None if origin is None else instructions,
+                    node=node,
+                    amount=amount,
+                )
+            )
+            previous_id = canister.id
+    return tuple(found)
+
+
+def _find_authors(store: ConversationStore, history: History) -> dict[str, str]:
+    """Return the conversation in which each message was written, by the message's id.
+
+    Of all ancestors and sources that contain a message, it is the one that was created first.
+    """
+    wanted = {canister.id for canister in history.canisters}
+    relatives = sorted(
+        _survey_relatives(store, history), key=lambda each: (each.metadata.created, each.identity)
+    )
+    authors: dict[str, str] = {}
+    for relative in relatives:
+        for canister in relative.canisters:
+            if canister.id in wanted:
+                authors.setdefault(canister.id, relative.identity)
+    return authors
+
+
+def _survey_relatives(store: ConversationStore, history: History) -> Iterator[History]:
+    """Yield a conversation, its ancestors, and the sources of their cherry-picks and merges."""
+    pending, seen = [history], {history.identity}
+    while pending:
+        relative = pending.pop()
+        yield relative
+        parent = relative.metadata.parent
+        above = [] if parent is None else [parent.identity]
+        for identity in (*above, *survey_sources(relative.metadata.tags)):
+            if identity not in seen:
+                seen.add(identity)
+                with suppress(StoreError):  # deleted, or unreadable
+                    pending.append(store.read(identity, tolerant=True))
+
+
+def _read_costs(store: ConversationStore, identities: Iterable[str]) -> dict[str, Decimal]:
+    """Return the logged costs of answers, by the id of the last message that was sent."""
+    costs: dict[str, Decimal] = {}
+    for identity in identities:
+        for event in _read_events(store, identity):
+            if isinstance(event, GenerationFinishedEvent) and event.cents is not None:
+                costs[event.key] = Decimal(str(event.cents)) / 100
+    return costs
+
+
+def _read_events(store: ConversationStore, identity: str) -> list[object]:
+    try:
+        return [logged.event for logged in store.open_log(identity).read()]
+    except ConverseError:  # costs are computed from the usage without the log
+        return []
+
+
+def _price(origin: Origin, at: datetime) -> Decimal | None:
+    price = price_usage(origin.usage, provider=origin.provider, model=origin.model, at=at)
+    return price.amount if isinstance(price, Price) and not price.unpriced else None
+
+
+def _find_node(store: ConversationStore, history: History) -> str:
+    """Return the node of the flow that a conversation is a visit of; empty if it is none."""
+    for tag in history.metadata.tags:
+        for event in _read_events(store, tag.removeprefix(PART_TAG)) if is_part([tag]) else ():
+            if isinstance(event, NodeStartedEvent) and event.conversation_id == history.identity:
+                return event.node
+    return ""
