@@ -103,6 +103,8 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
             settled.pop(name, None)
         if "budget_tokens" in thinking:  # of which the answer needs more
             settled["max_tokens"] += thinking["budget_tokens"]
+        if (settled.get("tool_choice") or {}).get("type") in ("any", "tool"):
+            del settled["tool_choice"]  # as the vendor refuses both
     return settled
 
 

@@ -335,12 +335,13 @@ def test_a_document_canister_is_a_document() -> None:
     """With its title and its images."""
     (first, second, third), losses = write(
         DocumentCanister(("a", "b"), title="T"),
-        DocumentCanister(("a", PIXEL)),
+        DocumentCanister(("a", PIXEL), title=""),
         DocumentCanister((FileContent(mime_type="application/pdf", data=b"p"),), title="T"),
     )
     source = {"type": "content", "content": [text("a"), text("b")]}
     assert first["content"] == [{"type": "document", "source": source, "title": "T"}]
     assert [part["type"] for part in second["content"][0]["source"]["content"]] == ["text", "image"]
+    assert "title" not in second["content"][0]
     assert third["content"][0]["title"] == "T"
     assert losses == []
 

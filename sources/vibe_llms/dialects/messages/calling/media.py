@@ -133,7 +133,7 @@ def nativize_document(
     if extras.get("type") == "container_upload" and content.file_id is not None:
         return {**extras, "file_id": content.file_id}
     title = content.title
-    if content.name is not None and title is None:
+    if content.name is not None and not title:
         ledger.coerce(f"{path}.name", "the name of the file is sent as its title")
         title = content.name
     elif content.name is not None:

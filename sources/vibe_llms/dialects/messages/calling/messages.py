@@ -383,7 +383,7 @@ def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Bl
 
 def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:
     """Return the blocks of a document: one with all texts and images, then one for each file."""
-    title = {} if canister.title is None else {"title": canister.title}
+    title = {"title": canister.title} if canister.title else {}
     framed: list[Block] = []
     file_blocks: list[Block] = []
     hints: list[tuple[CacheHint, str]] = []
