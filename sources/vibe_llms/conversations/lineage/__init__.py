@@ -15,15 +15,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.conversations.lineage.differences import compare_conversations, compare_words
     from vibe_llms.conversations.lineage.families import survey_family
+    from vibe_llms.conversations.lineage.grafts import merge_conversations, pick_turns
     from vibe_llms.conversations.lineage.turns import split_turns
 
-__all__ = ["compare_conversations", "compare_words", "split_turns", "survey_family"]
+__all__ = [
+    "compare_conversations",
+    "compare_words",
+    "merge_conversations",
+    "pick_turns",
+    "split_turns",
+    "survey_family",
+]
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "compare_conversations": "differences",
         "compare_words": "differences",
+        "merge_conversations": "grafts",
+        "pick_turns": "grafts",
         "split_turns": "turns",
         "survey_family": "families",
     },

@@ -27,6 +27,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "log": ("logging:log", "List a conversation's turns, or draw its forks."),
         "diff": ("diffing:diff", "Show how two conversations differ, turn by turn."),
         "blame": ("blaming:blame", "Show which model wrote each message, when, and its cost."),
+        "cherry-pick": ("merging:cherry_pick", "Fork a conversation and add another's turns."),
+        "merge": ("merging:merge", "Join the endings of two forks in a new fork."),
         "rename": ("renaming:rename", "Rename a conversation."),
         "delete": ("deleting:delete", "Delete conversations; their forks keep what they share."),
         "verify": ("verifying:verify", "Verify every stored line and content hash."),

@@ -1,4 +1,4 @@
-"""``vibe log``, ``diff`` and ``blame``."""
+"""``vibe log``, ``diff``, ``blame``, ``cherry-pick`` and ``merge``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from support.stores.talks import exchange, fork, save
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 
 Vibe = Callable[..., Any]
 
@@ -91,3 +92,40 @@ def test_blame_names_the_conversation_of_each_message(vibe: Vibe, forks: tuple[s
     assert rows[1][4:7] == ["anthropic:claude-sonnet-4-5", "", "$0.30"]
     (first, *_) = vibe("blame", forks[1], "--json").read_json()
     assert (first["turn"], first["role"], first["conversation"]) == (1, "user", forks[0])
+
+
+def test_cherry_pick_prints_the_new_fork(vibe: Vibe, store: DirectoryStore) -> None:
+    source = save(store, [*exchange("one"), *exchange("two"), *exchange("three")])
+    target = save(store, exchange("start"))
+    picked = vibe("cherry-pick", source, "1,3-3", target)
+    assert f"Forked {target}, added 4 messages." in picked.err
+    texts = [each.text for each in store.read(picked.out.strip()).canisters]
+    assert texts == ["start", "start!", "one", "one!", "three", "three!"]
+    assert f"from {source[:4]}" in vibe("log", "--graph", target).out
+    again = vibe("cherry-pick", source, "3", picked.out.strip(), "--json").read_json()
+    assert (again["id"], again["is_new"], again["parent"]) == (picked.out.strip(), False, None)
+
+
+@pytest.mark.parametrize("turns", ["", "0", "3-2", "a", "1,,2", "-1", "1-999999999"])
+def test_invalid_turns_are_a_usage_error(
+    vibe: Vibe, store: DirectoryStore, forks: tuple[str, str], turns: str
+) -> None:
+    refused = vibe("cherry-pick", "--", forks[0], turns, forks[1])
+    assert refused.code == ExitCode.USAGE
+    assert "2,4-6" in refused.err
+    assert set(store.survey()) == set(forks)
+
+
+def test_merge_reports_conflicts(vibe: Vibe, store: DirectoryStore, forks: tuple[str, str]) -> None:
+    merged = vibe("merge", *forks, "--json").read_json()
+    assert (merged["parent"], merged["added"], merged["conflicts"]) == (forks[0], 4, [])
+    store.append(forks[0], [UserCanister("Again?")])
+    third = fork(store, forks[0], [AssistantCanister("No.")], at=5)
+    store.append(forks[0], [AssistantCanister("Yes.")])
+    shown = vibe("merge", forks[0], third)
+    assert "Conflict: Turn 3" in shown.err
+    assert store.read(shown.out.strip()).canisters[-1].text == "No."
+    contained = vibe("merge", third, third)
+    assert (contained.out.strip(), contained.code) == (third, ExitCode.SUCCESS)
+    assert vibe("merge", *forks, "--take", "second").code == ExitCode.SUCCESS
+    assert vibe("merge", forks[0], save(store, exchange("x"))).code == ExitCode.REQUEST
