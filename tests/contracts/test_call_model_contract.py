@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,13 +18,17 @@ from vibe_llms.messages.contents import AudioContent
 from vibe_llms.messages.illustrations import IllustrationRequest
 from vibe_llms.messages.rankings import Ranking, RankingRequest, rank
 from vibe_llms.messages.speeches import SpeechRequest
-from vibe_llms.messages.transcripts import TranscriptionRequest
+from vibe_llms.messages.transcripts import (
+    LiveTranscriptionRequest,
+    Transcript,
+    TranscriptionRequest,
+)
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors, split_vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.piece_streams import PieceStream
 from vibe_llms.providers.scripted.embedding import WordsEmbedder
-from vibe_llms.providers.scripted.speaking import TonesSpeaker
+from vibe_llms.providers.scripted.speaking import NotesTranscriber, TonesSpeaker
 from vibe_llms.testing.contracts import CallModelContract
 from vibe_llms.testing.contracts.promises import BrokenPromise
 from vibe_llms.testing.simulator import SynchronousSimulator
@@ -31,6 +36,7 @@ from vibe_llms.testing.simulator.calls import score
 from vibe_llms.testing.simulator.speech import hide
 
 SPEECH = SpeechRequest(text="Good morning.")
+SAMPLES = LiveTranscriptionRequest(mime_type="audio/pcm", sample_rate=24_000)
 
 
 class _Scripted(CallModelContract):
@@ -59,6 +65,10 @@ class TestNotes(_Scripted):
     genus, model = Genus.TRANSCRIBER, "notes"
     request = TranscriptionRequest(audio=AudioContent(data=b"\0\x80" * 480))
     lossy_request = TranscriptionRequest(audio=AudioContent(data=b"\0" * 960), translates=True)
+    live_request = SAMPLES
+    live_pieces = tuple(
+        b"".join(bytes((0, byte ^ 0x80)) * 240 for byte in text) for text in (b"a b c", b" d")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +114,44 @@ class TestNetworkTranscriber(_Simulated):
     base = ""
     genus, model = Genus.TRANSCRIBER, "nova-3"
     request = TranscriptionRequest(audio=AudioContent(data=hide("The bridge.", "mp3")))
+    live_request = SAMPLES
+    live_pieces = (b"The bridge ", b"is closed.")
     reports_usage = False
+
+
+class TestSessionTranscriber(_Simulated):
+    module = "vibe_llms.providers.openai_responses"
+    genus, model = Genus.TRANSCRIBER, "gpt-4o-transcribe"
+    request = TranscriptionRequest(audio=AudioContent(data=hide("The bridge.", "mp3")))
+    live_request = SAMPLES
+    live_pieces = (b"Closed. It", b" is!")
+
+
+class _Late(NotesTranscriber):
+    def stream_live(self, request: LiveTranscriptionRequest, pieces: Any) -> Any:
+        async def hear() -> Any:
+            async for _ in pieces:
+                pass
+            yield "late"
+
+        return PieceStream(hear())
+
+
+class _Greedy(NotesTranscriber):
+    tasks: ClassVar[list[asyncio.Task[None]]] = []
+
+    def stream_live(self, request: LiveTranscriptionRequest, pieces: Any) -> Any:
+        async def read() -> None:
+            async for _ in pieces:
+                pass
+
+        async def hear() -> Any:
+            self.tasks.append(asyncio.create_task(read()))
+            yield "early"
+            origin = produce_origin(self.descriptor, "p", None)
+            yield Transcript(text="early", origin=origin)
+
+        return PieceStream(hear())
 
 
 class _Mute(TonesSpeaker):
@@ -198,12 +245,21 @@ class _Forgetful(_Backward):
             "test_many_texts_have_results_in_their_order",
             "worse alone than the query",
         ),
+        (TestNotes, _Late, "test_live_input_is_answered_as_it_arrives", "before the end"),
+        (TestNotes, _Greedy, "test_leaving_a_live_call_stops_its_input", "still read"),
         (TestNetworkRanker, _Forgetful, "test_many_texts_have_results_in_their_order", "lacks"),
     ],
 )
 def test_a_broken_model_is_told_what_to_do(
-    contract: type[CallModelContract], broken: Any, test: str, word: str, tmp_path: Path
+    contract: type[CallModelContract],
+    broken: Any,
+    test: str,
+    word: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("vibe_llms.testing.contracts.live_inputs._SECONDS", 0.05)
+
     class Broken(contract):  # type: ignore[misc, valid-type]
         settings: ClassVar[dict[str, Any]] = {}
 

@@ -122,6 +122,8 @@ class TranscriptionQuirks:
         prompt_field: Field of the prompt; empty if there is none.
         format_field: Field of the answer's form; empty if the times of segments need none.
         streams: Whether an answer can be a stream.
+        live: Whose WebSocket takes audio that is still being recorded: ``openai`` or ``mistral``;
+            empty if the service takes only complete audio.
     """
 
     path: String = "/audio/transcriptions"
@@ -130,6 +132,7 @@ class TranscriptionQuirks:
     prompt_field: String = "prompt"
     format_field: String = "response_format"
     streams: bool = True
+    live: String = ""
 
 
 @frozen(kw_only=True)

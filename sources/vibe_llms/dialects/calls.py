@@ -105,6 +105,64 @@ class StreamFormat(Generic[In, Out]):
     produce_decoder: Callable[[In, ModelDescriptor], PieceDecoder[Out]]
 
 
+Message: TypeAlias = bytes | str
+"""A message on a WebSocket."""
+
+
+class LiveCodec(Protocol[Answer]):
+    """Writes the messages of a call whose input is still arriving, and reads the vendor's messages.
+
+    A state machine without I/O.
+    """
+
+    @property
+    def keep_alive(self) -> str:
+        """Message for pauses of the input; empty if the vendor needs none."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True once the vendor has sent its last message.
+
+        Always false if the vendor closes the connection after that.
+        """
+
+    def begin(self) -> Iterable[Message]:
+        """Return the first messages."""
+
+    def write(self, piece: Piece) -> Iterable[Message]:
+        """Return the messages for a piece of the input."""
+
+    def end(self) -> Iterable[Message]:
+        """Return the messages for the end of the input."""
+
+    def feed(self, message: Message) -> Iterable[Piece]:
+        """Return the pieces of the result in a message.
+
+        Raises:
+            ValueError: The message is invalid.
+            ConverseError: The vendor reports an error.
+        """
+
+    def finish(self) -> Answer:
+        """Return the complete result. Raises ValueError if it is incomplete."""
+
+
+@frozen(kw_only=True)
+class LiveFormat(Generic[In, Out]):
+    """A vendor's format on a WebSocket, for a call whose input is still arriving.
+
+    Attributes:
+        find_obstacle: Returns the reason why the vendor cannot take such an input as it arrives;
+            empty if it can.
+        write: Returns the path after the base URL, with its query.
+        produce_codec: Makes the codec of one call.
+    """
+
+    find_obstacle: Callable[[In, ModelDescriptor], str] = lambda request, model: ""
+    write: Callable[[In, ModelDescriptor], Translation[str]]
+    produce_codec: Callable[[In, ModelDescriptor], LiveCodec[Out]]
+
+
 @frozen(kw_only=True)
 class CallFormat(Generic[In, Out]):
     """A vendor's format for one kind of call, with the functions that translate to and from it.
@@ -119,6 +177,8 @@ class CallFormat(Generic[In, Out]):
         read: Returns the result from the body of an answer. Raises ValueError for an invalid body;
             its message contains no secrets and no long texts.
         stream: The format for streamed answers; ``None`` if the vendor does not stream.
+        live: The format for input that is still arriving; ``None`` if the vendor takes only
+            complete input.
     """
 
     path: str
@@ -128,6 +188,7 @@ class CallFormat(Generic[In, Out]):
     write: Callable[[In, ModelDescriptor], NativeTranslation]
     read: Callable[[bytes, In, ModelDescriptor], Out]
     stream: StreamFormat[In, Out] | None = None
+    live: LiveFormat[Any, Out] | None = None
 
 
 class PieceWriter(Protocol):

@@ -6,16 +6,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like, entering
 from vibe_llms.instruments.genera import CallInstrument, SyncPieceStream
 from vibe_llms.messages.contents import AudioContent
-from vibe_llms.messages.transcripts import Timestamps, Transcript, TranscriptionRequest
+from vibe_llms.messages.transcripts import (
+    LiveTranscriptionRequest,
+    Timestamps,
+    Transcript,
+    TranscriptionRequest,
+)
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
 
 AnyAudio: TypeAlias = "AudioContent | str | PathLike[str]"
 """Audio: a content, or the path of a file."""
+
+LiveBytes: TypeAlias = AsyncIterable[bytes] | Iterable[bytes]
+"""Audio that is still being recorded: its bytes, as they arrive."""
 
 _FILE_BYTES: Final = 2_000_000_000
 
@@ -86,23 +94,61 @@ class Transcriber(CallInstrument):
         return transcript
 
     @asynccontextmanager
-    async def stream(self, audio: AnyAudio) -> AsyncIterator[PieceStream[Transcript]]:
+    async def stream(
+        self, audio: AnyAudio | LiveBytes, *, sample_rate: int | None = None
+    ) -> AsyncIterator[PieceStream[Transcript]]:
         """Transcribe audio, and yield the text as it arrives, if the vendor streams it.
+
+        Audio that is still being recorded is an iterable of bytes. It is sent as it arrives, if the
+        vendor supports that; otherwise it is sent once it is complete, and the losses of the result
+        say so::
+
+            async with transcriber.stream(microphone(), sample_rate=16_000) as stream:
+                async for text in stream:
+                    print(text, end="", flush=True)
 
         Leaving the context closes the connection.
 
         Args:
-            audio: See :meth:`transcribe`.
+            audio: See :meth:`transcribe`; or an iterable of bytes, asynchronous or not. The type of
+                the audio is detected from its first bytes.
+            sample_rate: Samples per second of live audio without a header: samples with 16 bits,
+                little endian, one channel.
 
         Raises:
             ConverseError: As for :meth:`transcribe`; also raised by the iteration.
         """
-        request = await self._produce_request(audio)
-        model = await self.access()
+        from vibe_llms.providers.live_streams import open_live
         from vibe_llms.providers.piece_streams import open_stream
 
-        async with open_stream(model, request) as stream:
-            yield stream
+        if not _is_live(audio):
+            request = await self._produce_request(cast(AnyAudio, audio))
+            model = await self.access()
+            async with open_stream(model, request) as stream:
+                yield stream
+            return
+        from vibe_llms.instruments.live_audio import LiveAudio
+
+        async with LiveAudio(audio, sample_rate) as live:
+            model = await self.access()
+            await live.detect()
+            live_request = LiveTranscriptionRequest(
+                mime_type=live.mime_type, sample_rate=live.sample_rate, **self._settings
+            )
+            async with open_live(model, live_request, live) as stream:
+                yield stream
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "language": self.language,
+            "prompt": self.prompt,
+            "translates": self.translates,
+            "timestamps": self.timestamps,
+            "temperature": self.temperature,
+            "options": self.options,
+            "strict": self.strict,
+        }
 
     async def _produce_request(self, audio: AnyAudio) -> TranscriptionRequest:
         content = audio
@@ -110,13 +156,7 @@ class Transcriber(CallInstrument):
             content = await asyncio.to_thread(_read_file, audio)
         request = TranscriptionRequest(
             audio=content,  # type: ignore[arg-type]  # checked there
-            language=self.language,
-            prompt=self.prompt,
-            translates=self.translates,
-            timestamps=self.timestamps,
-            temperature=self.temperature,
-            options=self.options,
-            strict=self.strict,
+            **self._settings,
         )
         loaded = await self.load(request.audio)
         if loaded is request.audio:
@@ -124,6 +164,12 @@ class Transcriber(CallInstrument):
         import attrs
 
         return attrs.evolve(request, audio=loaded)
+
+
+def _is_live(audio: AnyAudio | LiveBytes) -> TypeGuard[LiveBytes]:
+    """Return whether audio is an iterable of bytes."""
+    is_whole = isinstance(audio, AudioContent | str | PathLike | bytes | bytearray)
+    return isinstance(audio, AsyncIterable | Iterable) and not is_whole
 
 
 def _read_file(path: str | PathLike[str]) -> AudioContent:

@@ -10,6 +10,7 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.wav import wrap_pcm
 from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.contents import AudioContent
 
@@ -29,7 +30,26 @@ def _ensure_audio(audio: AudioContent) -> AudioContent:
 
 
 @frozen(kw_only=True)
-class TranscriptionRequest:
+class TranscriptionSettings:
+    """The fields that all requests for transcripts have; see :class:`TranscriptionRequest`."""
+
+    language: str | None = None
+    prompt: str | None = None
+    translates: bool = False
+    timestamps: Timestamps | None = None
+    temperature: float | None = None
+    options: Mapping[str, JsonValue] = attrs.field(factory=dict, hash=False)
+    strict: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.timestamps is not None and self.timestamps not in TIMESTAMPS:
+            detail = f"Unknown timestamps {self.timestamps!r}."
+            remedy = f"Known: {', '.join(TIMESTAMPS)}."
+            raise RequestError(path="timestamps", detail=detail, remedy=remedy)
+
+
+@frozen(kw_only=True)
+class TranscriptionRequest(TranscriptionSettings):
     """A request for a transcript.
 
     Attributes:
@@ -47,19 +67,49 @@ class TranscriptionRequest:
     """
 
     audio: AudioContent = attrs.field(converter=_ensure_audio)
-    language: str | None = None
-    prompt: str | None = None
-    translates: bool = False
-    timestamps: Timestamps | None = None
-    temperature: float | None = None
-    options: Mapping[str, JsonValue] = attrs.field(factory=dict, hash=False)
-    strict: bool = False
 
-    def __attrs_post_init__(self) -> None:
-        if self.timestamps is not None and self.timestamps not in TIMESTAMPS:
-            detail = f"Unknown timestamps {self.timestamps!r}."
-            remedy = f"Known: {', '.join(TIMESTAMPS)}."
-            raise RequestError(path="timestamps", detail=detail, remedy=remedy)
+
+def _ensure_sample_rate(rate: int | None) -> int | None:
+    value: object = rate
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return rate
+    detail = f"The sample rate is {value!r}."
+    remedy = "Give the samples per second, such as 16000."
+    raise RequestError(path="sample_rate", detail=detail, remedy=remedy)
+
+
+@frozen(kw_only=True)
+class LiveTranscriptionRequest(TranscriptionSettings):
+    """A request for a transcript of audio that is still being recorded.
+
+    Attributes:
+        mime_type: MIME type of the audio, such as ``audio/webm``; ``audio/pcm`` for samples with 16
+            bits, little endian, one channel.
+        sample_rate: Samples per second of ``audio/pcm``; ``None`` for other types.
+        language: Code of its language, such as ``de``; most models detect it.
+        prompt: Words that may occur, or the text before the audio.
+        translates: Translate the words into English.
+        timestamps: Return the times of segments or words; ``None`` for none.
+        temperature: Randomness of the model.
+        options: Further fields of the vendor's session, sent unchanged.
+        strict: Raise an error if the translation loses anything, or the vendor takes only complete
+            audio.
+
+    Raises:
+        RequestError: A field is invalid.
+    """
+
+    mime_type: str
+    sample_rate: int | None = attrs.field(default=None, converter=_ensure_sample_rate)
+
+    def complete(self, data: bytes) -> TranscriptionRequest:
+        """Return the request for the complete audio; samples become a WAV file."""
+        if self.sample_rate is not None:
+            data = wrap_pcm(data, self.sample_rate)
+        names = [field.name for field in attrs.fields(TranscriptionSettings)]
+        return TranscriptionRequest(
+            audio=AudioContent(data=data), **{name: getattr(self, name) for name in names}
+        )
 
 
 @frozen(kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import attrs
@@ -16,6 +16,7 @@ from vibe_llms.messages.moderations import ModerationRequest, join_moderations, 
 from vibe_llms.messages.vectors import EmbeddingRequest, join_vectors, split_vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.interfaces import CallModel
+from vibe_llms.providers.live_streams import open_live
 from vibe_llms.providers.piece_streams import Piece, PieceStream, open_stream
 
 if TYPE_CHECKING:
@@ -166,6 +167,10 @@ class CachedModel(Generic[In, Out]):
     def stream(self, request: In) -> PieceStream[Out]:
         """Return the pieces of a cached or new result; a complete one is cached."""
         return PieceStream(self._stream(request))
+
+    def stream_live(self, request: Any, pieces: AsyncIterable[Piece]) -> PieceStream[Out]:
+        """Make a call whose input is still arriving; its result is not cached."""
+        return open_live(self._model, request, pieces)
 
     async def _stream(self, request: In) -> AsyncIterator[Piece | Out]:
         if isinstance(request, EmbeddingRequest | ModerationRequest):  # they have no pieces

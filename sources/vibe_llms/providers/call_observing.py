@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.calls import (
@@ -24,6 +24,7 @@ from vibe_llms.messages.call_results import CallResult
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import CallModel
+from vibe_llms.providers.live_streams import open_live
 from vibe_llms.providers.piece_streams import Piece, PieceStream, open_stream
 
 In = TypeVar("In")
@@ -93,12 +94,18 @@ class ObservedModel(Generic[In, Out]):
 
     def stream(self, request: In) -> PieceStream[Out]:
         """Make a call, and return the pieces of the result as they arrive."""
-        return PieceStream(self._follow(request))
+        return PieceStream(self._follow(request, lambda: open_stream(self._model, request)))
 
-    async def _follow(self, request: In) -> AsyncIterator[Piece | Out]:
+    def stream_live(self, request: Any, pieces: AsyncIterable[Piece]) -> PieceStream[Out]:
+        """Make a call whose input is still arriving."""
+        return PieceStream(self._follow(request, lambda: open_live(self._model, request, pieces)))
+
+    async def _follow(
+        self, request: In, begin: Callable[[], PieceStream[Out]]
+    ) -> AsyncIterator[Piece | Out]:
         observation = self._begin(request, is_streamed=True)
         try:
-            async with open_stream(self._model, request) as stream:
+            async with begin() as stream:
                 with observation.following_retries():  # there are none after the first piece
                     first = await anext(stream, None)
                 if first is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import attrs
@@ -10,6 +11,7 @@ import attrs
 from vibe_llms.dialects.calls import (
     CallFormat,
     CallRequest,
+    LiveFormat,
     NativeCall,
     NativeTranslation,
     Piece,
@@ -31,6 +33,7 @@ from vibe_llms.wire.sse import SseFramer
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batching import ModelBatches
+    from vibe_llms.wire.sockets import Socket
 
 In = TypeVar("In", bound=CallRequest)
 Out = TypeVar("Out", bound=CallResult)
@@ -147,6 +150,54 @@ class RemoteCallModel(Generic[In, Out]):
         return PieceStream(
             self._receive(translation, decoder, is_framed=stream_format.framing == "sse")
         )
+
+    def stream_live(self, request: Any, pieces: AsyncIterable[Piece]) -> PieceStream[Out]:
+        """Make a call whose input is still arriving, and return the pieces of the result.
+
+        If the vendor cannot take the input as it arrives, it is sent in complete parts; the losses
+        of the result say so.
+        """
+        live_format, obstacle = self._call_format.live, "the vendor takes it only as a whole"
+        if live_format is not None:
+            obstacle = live_format.find_obstacle(request, self._descriptor)
+            if not obstacle:
+                return PieceStream(self._converse(live_format, request, pieces))
+        from vibe_llms.providers.live_streams import call_in_parts
+
+        return PieceStream(call_in_parts(self, request, pieces, obstacle))
+
+    async def _converse(
+        self, live_format: LiveFormat[Any, Out], request: Any, pieces: AsyncIterable[Piece]
+    ) -> AsyncIterator[Piece | Out]:
+        """Yield the pieces of an answer on a WebSocket, then the result."""
+        from vibe_llms.providers.live_calls import LiveCall
+        from vibe_llms.providers.vendor_sockets import open_socket
+
+        translation = live_format.write(request, self._descriptor)
+        if request.strict:
+            refuse_losses(translation.losses)
+        codec = live_format.produce_codec(request, self._descriptor)
+        client, name = self._client, self._descriptor.name
+
+        async def connect() -> tuple[Socket, Ticket]:
+            ticket = Ticket(client.limiter)
+            try:
+                path = translation.value
+                return await open_socket(client, path, model=name, ticket=ticket), ticket
+            except ConverseError as error:
+                ticket.report(error)
+                raise
+
+        socket, ticket = await self._repeat(connect)
+        call = LiveCall(socket, codec, client.vendor.settings.timeouts, self._refuse_answer)
+        try:
+            async with aclosing(cast(Any, call.converse(pieces))) as answer:
+                async for piece in answer:
+                    yield piece
+            result = call.finish()
+        except ConverseError as error:
+            raise client.clean(error)  # noqa: B904  # it is the same error
+        yield _complete(result, translation.losses, ticket)
 
     async def _receive(
         self, translation: NativeTranslation, decoder: PieceDecoder[Out], *, is_framed: bool

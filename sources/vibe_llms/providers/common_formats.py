@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from vibe_llms.dialects.call_quirks import (
     CallQuirks,
     CompletionQuirks,
@@ -15,14 +17,14 @@ from vibe_llms.dialects.call_quirks import (
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallFormat
+    from vibe_llms.dialects.calls import CallFormat, LiveFormat
 
 OPENAI: Final = CallQuirks(
     embeddings=EmbeddingQuirks(),
     moderates=True,
     illustrations=IllustrationQuirks(),
     speeches=SpeechQuirks(),
-    transcriptions=TranscriptionQuirks(),
+    transcriptions=TranscriptionQuirks(live="openai"),
     completions=CompletionQuirks(
         models=("gpt-3.5-turbo-instruct", "davinci-002", "babbage-002", "ft:davinci", "ft:babbage")
     ),
@@ -63,5 +65,19 @@ def produce_common_format(
     if genus is Genus.TRANSCRIBER and quirks.transcriptions is not None:
         from vibe_llms.dialects.transcripts import openai as transcripts
 
-        return transcripts.produce_call_format(quirks.transcriptions, model)
+        call_format = transcripts.produce_call_format(quirks.transcriptions, model)
+        return attrs.evolve(call_format, live=_find_live_format(quirks.transcriptions.live))
+    return None
+
+
+def _find_live_format(service: str) -> LiveFormat[Any, Any] | None:
+    """Return the format for audio that is still being recorded, of a service by its name."""
+    if service == "openai":
+        from vibe_llms.dialects.transcripts import openai_live
+
+        return openai_live.produce_live_format()
+    if service == "mistral":
+        from vibe_llms.dialects.transcripts import mistral_live
+
+        return mistral_live.produce_live_format()
     return None

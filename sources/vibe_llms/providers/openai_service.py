@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import attrs
+
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.optional_packages import advise_extra, needing
@@ -101,7 +103,10 @@ class OpenAIService(Vendor):
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the call format of the service's own path for a genus."""
-        return produce_common_format(genus, OPENAI, model.name)
+        call_format = produce_common_format(genus, OPENAI, model.name)
+        if call_format is None or "azure_endpoint" not in self.settings.values:
+            return call_format
+        return attrs.evolve(call_format, live=None)  # Azure has other addresses for it
 
     def find_completions(self, model: ModelDescriptor) -> CompletionQuirks | None:
         """Return the quirks of completions, which only older models have."""

@@ -19,22 +19,21 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.trusting import trusted
 from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.providers.credentials import acquire_key, advise_of_key
+from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.interfaces import GenusModel, ModelDescriptor, Translation
 from vibe_llms.providers.rates import RateLimiter, Ticket
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.request_encoding import EncodedBody, encode_body
 from vibe_llms.providers.requirements import (
     Requirement,
-    advise_of_address,
     advise_of_server,
     refuse_requirements,
 )
 from vibe_llms.providers.retries import RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.shared_limits import produce_limiter
-from vibe_llms.providers.sources import read_problem
 from vibe_llms.providers.transports import produce_transport
+from vibe_llms.providers.vendor_errors import read_error
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.guarded import GuardedExchange
@@ -294,7 +293,7 @@ class RemoteClient:
         vendor = self.vendor
         try:
             # Encode the body before waiting, as the usage is estimated from its size.
-            request = self._compose(method, path, body, encoded)
+            request = self.compose(method, path, body, encoded)
             if ticket is not None:
                 await ticket.acquire(len(request.body))
             exchange = await self._access_transport().send(request)
@@ -303,7 +302,7 @@ class RemoteClient:
             if exchange.status < 400:
                 return exchange
             # Raised inside the try, so that it is sanitized.
-            raise await self._read_error(exchange, model, request)
+            raise await read_error(self, exchange, model, request.url)
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
@@ -414,11 +413,21 @@ class RemoteClient:
         obtained = () if cloud_credentials is None else cloud_credentials.list_secrets()
         return [*key, *obtained, *settings.headers.values(), *passwords]
 
-    def _compose(
-        self, method: str, path: str, body: JsonObject | None, encoded: EncodedBody | None
+    def compose(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None,
+        encoded: EncodedBody | None,
+        further: Mapping[str, str] | None = None,
     ) -> WireRequest:
+        """Return a request with the key and all headers.
+
+        Args:
+            further: Further headers; those of the provider override them.
+        """
         vendor = self.vendor
-        headers: dict[str, str | Secret] = {"accept": "*/*"}
+        headers: dict[str, str | Secret] = {"accept": "*/*", **(further or {})}
         headers |= vendor.compose_headers(self.require_key(), body or {})
         if encoded is None and body is not None:
             encoded = EncodedBody(encode_body(vendor.prepare_body(body)))
@@ -432,17 +441,6 @@ class RemoteClient:
             headers=headers,
             body=b"" if encoded is None else encoded.data,
         )
-
-    async def _read_error(
-        self, exchange: Exchange, model: str, request: WireRequest
-    ) -> ConverseError:
-        """Return the error for an answer with an error status."""
-        vendor, status, headers = self.vendor, exchange.status, exchange.headers
-        problem = await read_problem(exchange)
-        error = vendor.produce_error(problem, model, status=status, headers=headers)
-        advise_of_key(error, self.provider.name, vendor.key_variables)
-        advise_of_address(error, model, request.url)
-        return error
 
     def require_key(self) -> Secret | None:
         """Return the key; ``None`` if none is needed. Raises ConfigurationError."""

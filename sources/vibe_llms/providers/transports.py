@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -19,6 +20,9 @@ from vibe_llms.plugins.specification.models import (
 from vibe_llms.providers.settings import TLS_FILES, RemoteSettings
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 
+if TYPE_CHECKING:
+    from vibe_llms.wire.direct import DirectTransport
+
 
 def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Transport:
     """Create the transport that a provider's table chooses; the default is ``direct``.
@@ -30,7 +34,7 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
         PluginError: The plugin's factory fails, or returns something else.
     """
     chosen = settings.values.get("transport", "direct")
-    direct = partial(_produce_direct, context, settings)
+    direct = partial(produce_direct, context, settings)
     if chosen == "direct":
         return direct()
     specification = next(each for each in context.survey_transports() if each.name == chosen)
@@ -55,7 +59,7 @@ def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
         ConfigurationError: One cannot be used.
     """
     if any(name in settings.values for name in TLS_FILES):
-        _produce_direct(context, settings)
+        produce_direct(context, settings)
 
 
 @frozen
@@ -156,7 +160,8 @@ class PluggedExchange(Closing):
             await self._exchange.close()
 
 
-def _produce_direct(context: ProviderContext, settings: RemoteSettings) -> Transport:
+def produce_direct(context: ProviderContext, settings: RemoteSettings) -> DirectTransport:
+    """Create a direct transport. Raises ConfigurationError."""
     from vibe_llms.wire.direct import DirectTransport
 
     try:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
     from vibe_llms.providers.uploads import Renewable, Uploads, VendorFiles
     from vibe_llms.tables.kinds import Kind
-    from vibe_llms.wire.exchanges import Exchange
+    from vibe_llms.wire.exchanges import Exchange, WireRequest
 
 
 class Vendor(abc.ABC):
@@ -342,6 +342,16 @@ class VendorClient(CountingClient, Protocol):
         encoded: EncodedBody | None = None,
     ) -> Exchange:
         """Send a request once and return the answer. Raises ConverseError."""
+
+    def compose(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None,
+        encoded: EncodedBody | None,
+        further: Mapping[str, str] | None = None,
+    ) -> WireRequest:
+        """Return a request with the key and all headers."""
 
     async def pass_through(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.limits import Limits
@@ -20,6 +21,9 @@ from vibe_llms.wire.http.pools import Pool
 from vibe_llms.wire.http.tls import produce_tls_context
 from vibe_llms.wire.proxies import Proxies
 from vibe_llms.wire.size_limits import BoundedExchange, check_request, ensure_final, refuse_response
+
+if TYPE_CHECKING:
+    from vibe_llms.wire.sockets import Socket
 
 
 class DirectTransport:
@@ -91,6 +95,27 @@ class DirectTransport:
         if failure is not None:
             raise failure.with_traceback(None)
         return exchange if exchange.status < 300 else await ensure_final(exchange, address)
+
+    async def open_socket(self, request: WireRequest) -> Socket:
+        """Open a WebSocket, once. Its connection belongs to the caller, not to the pool.
+
+        Raises:
+            SocketRefusal: The server answered with an HTTP status.
+            TransportError: The server is unreachable.
+            DependencyError: The package websockets is not installed.
+        """
+        from vibe_llms.wire.sockets import open_socket
+
+        address = check_request(request, self._limits)
+        timeouts = self._timeouts if request.timeouts is None else request.timeouts
+        facts = failures.ExchangeFacts(address, timeouts, asyncio.get_running_loop().time())
+        return await open_socket(
+            request,
+            facts,
+            tls=self._tls,
+            proxy=self._proxies.access(request.url, address),
+            message_bytes=self._limits.event_bytes,
+        )
 
     def _compose(
         self, request: WireRequest, address: str

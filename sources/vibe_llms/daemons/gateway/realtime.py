@@ -25,28 +25,26 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.asgi_types import ClientGone, Receive, Scope, Send
 from vibe_llms.daemons.service import Service, generate_request_id
 from vibe_llms.dialects.openai_usage import normalize_openai_usage
-from vibe_llms.exceptions import AccessError, ConverseError, UnknownNameError
+from vibe_llms.exceptions import AccessError, ConverseError, TransportError, UnknownNameError
 from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.foundation.optional_packages import needing
-from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand, Grant, Reservation
 from vibe_llms.providers.openai_service import OpenAIService
+from vibe_llms.providers.vendor_sockets import open_socket
+from vibe_llms.wire.sockets import NO_STATUS
 
 if TYPE_CHECKING:
-    from websockets.asyncio.client import ClientConnection
+    from vibe_llms.wire.sockets import Socket
 
 PATH: Final = "/v1/realtime"
 
 LEAST_CENTS: Final = Decimal("0.000001")
 """Reserved for each response, so that a budget that is spent exactly admits no further one."""
 
-_CONNECT_SECONDS: Final = 20.0
 # Close codes of RFC 6455.
 _POLICY_VIOLATION: Final = 1008
 _UPSTREAM_FAILED: Final = 1011
 _NORMAL: Final = 1000
-_NO_STATUS: Final = 1005
 
 _DONE: Final = b'"response.done"'
 _GATEWAY_PARAMETERS: Final = ("access_token", "key")
@@ -176,7 +174,7 @@ class _ConnectionAccount:
         self._reservation = await self._grant.reserve(demand)
 
 
-async def _connect(upstream: Upstream, call: HttpCall) -> ClientConnection:
+async def _connect(upstream: Upstream, call: HttpCall) -> Socket:
     """Connect with the vendor, with its key.
 
     Raises:
@@ -191,39 +189,13 @@ async def _connect(upstream: Upstream, call: HttpCall) -> ClientConnection:
             detail=f"The vendor of {upstream.address} has no Realtime API.",
             remedy="Use a model of OpenAI or Azure.",
         )
-    with needing("serve", "websockets", "The Realtime API"):
-        from websockets.asyncio.client import connect
-        from websockets.exceptions import WebSocketException
-
-    vendor = model.client.vendor
     passed = {name: text for name, text in call.query.items() if name not in _GATEWAY_PARAMETERS}
     query = urlencode({**passed, "model": upstream.name})
-    base = vendor.settings.base_url.replace("http", "ws", 1)
-    headers: dict[str, str | Secret] = {
-        **{name: call.headers[name] for name in _PASSED_HEADERS if name in call.headers},
-        **vendor.compose_headers(model.client.require_key(), {}),
-        **vendor.settings.headers,
-    }
-    sent = {
-        name: value.reveal() if isinstance(value, Secret) else value
-        for name, value in headers.items()
-        if name.lower() not in ("content-type", "accept")
-    }
-    try:
-        return await connect(
-            f"{base}/realtime?{query}",
-            additional_headers=sent,
-            max_size=None,
-            open_timeout=_CONNECT_SECONDS,
-        )
-    except (OSError, WebSocketException, TimeoutError) as error:
-        detail = f"Cannot connect with {upstream.address}: {type(error).__name__}: {error}."
-        raise model.client.clean(ConverseError(detail=detail)) from None
+    headers = {name: call.headers[name] for name in _PASSED_HEADERS if name in call.headers}
+    return await open_socket(model.client, f"/realtime?{query}", headers, model=upstream.name)
 
 
-async def _relay(
-    vendor: ClientConnection, receive: Receive, send: Send, account: _ConnectionAccount
-) -> None:
+async def _relay(vendor: Socket, receive: Receive, send: Send, account: _ConnectionAccount) -> None:
     """Pass messages on in both directions until one side closes."""
     upward = asyncio.create_task(_send_up(vendor, receive))
     downward = asyncio.create_task(_send_down(vendor, send, account))
@@ -236,24 +208,19 @@ async def _relay(
         await asyncio.gather(upward, downward, return_exceptions=True)
 
 
-async def _send_up(vendor: ClientConnection, receive: Receive) -> None:
-    from websockets.exceptions import ConnectionClosed
-
+async def _send_up(vendor: Socket, receive: Receive) -> None:
     with suppress(ClientGone):
         while (message := await receive())["type"] == "websocket.receive":
             text = message.get("text")
             # After the vendor's close, `_send_down` still sends what came before it.
-            with suppress(ConnectionClosed):
+            with suppress(TransportError):
                 await vendor.send(message["bytes"] if text is None else text)
 
 
-async def _send_down(vendor: ClientConnection, send: Send, account: _ConnectionAccount) -> None:
-    from websockets.exceptions import ConnectionClosed
-
+async def _send_down(vendor: Socket, send: Send, account: _ConnectionAccount) -> None:
     with suppress(ClientGone):
         try:
-            while True:
-                data = await vendor.recv()
+            while (data := await vendor.receive()) is not None:
                 field = "text" if isinstance(data, str) else "bytes"
                 await send({"type": "websocket.send", field: data})
                 await account.charge(data)
@@ -261,12 +228,9 @@ async def _send_down(vendor: ClientConnection, send: Send, account: _ConnectionA
             account.note(error)
             await send({"type": "websocket.send", "text": _compose_error(error)})
             await send(_compose_close(_POLICY_VIOLATION, str(error)))
-        except ConnectionClosed as closed:
-            frame = closed.rcvd
-            code = _UPSTREAM_FAILED if frame is None else frame.code
-            if code == _NO_STATUS:  # it is for programs, and never sent
-                code = _NORMAL
-            await send(_compose_close(code, "" if frame is None else frame.reason))
+            return
+        code, reason = vendor.close_frame or (_UPSTREAM_FAILED, "")
+        await send(_compose_close(_NORMAL if code == NO_STATUS else code, reason))
 
 
 def _compose_close(code: int, reason: str) -> dict[str, Any]:

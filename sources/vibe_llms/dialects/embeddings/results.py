@@ -63,7 +63,7 @@ def pack_row(row: str | Sequence[float]) -> bytes:
     return data
 
 
-def decode(answer: bytes, kind: Any) -> Any:
+def decode(answer: bytes | str, kind: Any) -> Any:
     """Decode an answer.
 
     Raises:

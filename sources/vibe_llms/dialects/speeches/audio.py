@@ -1,11 +1,11 @@
-"""Formats of audio, and the conversion of samples to WAV files."""
+"""Formats of audio, and decoders of streamed audio."""
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final
 
 from vibe_llms.dialects.calls import produce_origin
+from vibe_llms.foundation.wav import begin_wav, wrap_pcm
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.contents import AudioContent
 from vibe_llms.messages.speeches import Speech, SpeechRequest
@@ -23,28 +23,6 @@ MEDIA_TYPES: Final = {
     "wav": "audio/wav",
 }
 """Media type of each format."""
-
-_UNKNOWN_SIZE: Final = 0xFFFF_FFFF
-
-
-def begin_wav(rate: int, size: int | None = None) -> bytes:
-    """Return the header of a WAV file with 16 bits and one channel.
-
-    Args:
-        rate: Samples per second.
-        size: Size of the samples in bytes; ``None`` for a stream whose end is not known.
-    """
-    data = _UNKNOWN_SIZE if size is None else size
-    whole = _UNKNOWN_SIZE if size is None else size + 36
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, rate * 2, 2, 16)
-    return (
-        struct.pack("<4sI4s", b"RIFF", whole, b"WAVE") + form + struct.pack("<4sI", b"data", data)
-    )
-
-
-def wrap_pcm(samples: bytes, rate: int) -> bytes:
-    """Return a WAV file of samples with 16 bits and one channel."""
-    return begin_wav(rate, len(samples)) + samples
 
 
 def produce_speech(

@@ -18,7 +18,12 @@ from vibe_llms.dialects.payloads import read_bytes
 from vibe_llms.foundation.forms import EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.transcripts import Transcript, TranscriptionRequest, TranscriptPart
+from vibe_llms.messages.transcripts import (
+    Transcript,
+    TranscriptionRequest,
+    TranscriptionSettings,
+    TranscriptPart,
+)
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "deepgram"
@@ -33,13 +38,22 @@ class _Word(msgspec.Struct):
     speaker: int | None = None
 
 
-class _Alternative(msgspec.Struct):
+class Alternative(msgspec.Struct):
+    """The best text of some audio.
+
+    Attributes:
+        transcript: The text.
+        words: Its words.
+        languages: Detected languages of live audio.
+    """
+
     transcript: str = ""
     words: list[_Word] | None = None
+    languages: list[str] | None = None
 
 
 class _Channel(msgspec.Struct):
-    alternatives: list[_Alternative]
+    alternatives: list[Alternative]
     detected_language: str | None = None
 
 
@@ -82,9 +96,7 @@ def nativize(request: TranscriptionRequest, model: ModelDescriptor) -> Translati
         query["language"] = request.language
     if request.timestamps == "segment":
         query["utterances"] = "true"
-    for name in ("prompt", "translates", "temperature"):
-        if getattr(request, name):
-            ledger.drop(name, "Deepgram has no field for it")
+    drop_fields(request, ledger)
     audio = request.audio
     body: EncodedBody | JsonObject
     if audio.data is None and audio.url is not None and not audio.url.startswith("data:"):
@@ -94,6 +106,14 @@ def nativize(request: TranscriptionRequest, model: ModelDescriptor) -> Translati
         body = EncodedBody(read_bytes(audio, "audio"), kind)
     path = f"/v1/listen?{urlencode({**query, **request.options})}"
     return Translation(NativeCall(body=body, path=path), ledger.losses)
+
+
+def drop_fields(request: TranscriptionSettings, ledger: Ledger) -> None:
+    """Report the fields that the service does not have."""
+    for name in ("prompt", "translates", "temperature"):
+        value = getattr(request, name)
+        if value is not None and value is not False:
+            ledger.drop(name, "Deepgram has no field for it")
 
 
 def read(answer: bytes, request: TranscriptionRequest, model: ModelDescriptor) -> Transcript:
@@ -106,7 +126,7 @@ def read(answer: bytes, request: TranscriptionRequest, model: ModelDescriptor) -
     metadata = parsed.metadata or _Metadata()
     return Transcript(
         text="\n".join(each.transcript for each in chosen),
-        words=map(_read_word, words or ()),
+        words=map(read_word, words or ()),
         segments=map(_read_utterance, parsed.results.utterances or ()),
         language=parsed.results.channels[0].detected_language or request.language,
         seconds=metadata.duration,
@@ -114,7 +134,8 @@ def read(answer: bytes, request: TranscriptionRequest, model: ModelDescriptor) -
     )
 
 
-def _read_word(word: _Word) -> TranscriptPart:
+def read_word(word: _Word) -> TranscriptPart:
+    """Read a word."""
     text = word.punctuated_word or word.word
     return TranscriptPart(start=word.start, end=word.end, text=text, speaker=_name(word.speaker))
 

@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import attrs
 import msgspec
 
 from vibe_llms.dialects.call_quirks import TranscriptionQuirks
-from vibe_llms.dialects.calls import CallFormat, NativeCall, StreamFormat, produce_origin
+from vibe_llms.dialects.calls import (
+    CallFormat,
+    NativeCall,
+    StreamFormat,
+    produce_origin,
+)
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.extras import write_json
 from vibe_llms.dialects.ledger import Ledger
@@ -24,7 +30,12 @@ from vibe_llms.foundation.forms import FormField, FormFile, encode_form
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.contents import AudioContent
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.transcripts import Transcript, TranscriptionRequest, TranscriptPart
+from vibe_llms.messages.transcripts import (
+    Transcript,
+    TranscriptionRequest,
+    TranscriptionSettings,
+    TranscriptPart,
+)
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "transcriptions"
@@ -87,7 +98,7 @@ def produce_call_format(
     stream = StreamFormat(write=write_stream, framing="sse", produce_decoder=TranscriptDecoder)
     return CallFormat(
         path=quirks.path,
-        protocol=PROTOCOL if quirks == STANDARD else "",
+        protocol=PROTOCOL if attrs.evolve(quirks, live="") == STANDARD else "",
         max_inputs=1,
         max_bytes=AUDIO_BYTES,
         write=write,
@@ -162,7 +173,7 @@ def produce_file(audio: AudioContent) -> FormFile:
     return FormFile(read_bytes(audio, "audio"), name, "audio/wav" if audio.is_vague else kind)
 
 
-def read(answer: bytes, request: TranscriptionRequest, model: ModelDescriptor) -> Transcript:
+def read(answer: bytes | str, request: TranscriptionSettings, model: ModelDescriptor) -> Transcript:
     """Read an answer. Raises ValueError."""
     parsed: _Answer = decode(answer, _Answer)
     usage = parsed.usage or {}
@@ -177,7 +188,7 @@ def read(answer: bytes, request: TranscriptionRequest, model: ModelDescriptor) -
         words=map(_read_part, parsed.words or ()),
         language=parsed.language,
         seconds=seconds,
-        origin=produce_origin(model, PROTOCOL, _read_usage(usage), reported_model=parsed.model),
+        origin=produce_origin(model, PROTOCOL, read_usage(usage), reported_model=parsed.model),
     )
 
 
@@ -189,7 +200,8 @@ def _read_part(part: _Part) -> TranscriptPart:
     return TranscriptPart(start=part.start, end=part.end, text=text, speaker=speaker)
 
 
-def _read_usage(usage: Mapping[str, Any]) -> Usage | None:
+def read_usage(usage: Mapping[str, Any]) -> Usage | None:
+    """Read the usage of an answer; empty for none."""
     if not usage:
         return None
     if "input_tokens" in usage:
@@ -214,12 +226,7 @@ class TranscriptDecoder:
             return []
         event: _Event = decode(data, _Event)
         if event.error is not None or event.type == "error":
-            raise ProviderError(
-                provider=self._model.provider,
-                fault=ProviderFault.SERVER,
-                detail=_describe(event.error),
-                stage=Stage.PROVIDER,
-            )
+            raise produce_event_error(event.error, self._model)
         match event.type:
             case "transcript.text.delta":
                 return [event.delta or ""]
@@ -234,6 +241,16 @@ class TranscriptDecoder:
         if self._result is None:
             raise ValueError("the stream ended before the transcript was complete")
         return self._result
+
+
+def produce_event_error(error: Any, model: ModelDescriptor) -> ProviderError:
+    """Return the error for an event of a service: an object with a message, or a text."""
+    return ProviderError(
+        provider=model.provider,
+        fault=ProviderFault.SERVER,
+        detail=_describe(error),
+        stage=Stage.PROVIDER,
+    )
 
 
 def _describe(error: Any) -> str:

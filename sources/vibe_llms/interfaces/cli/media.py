@@ -25,15 +25,30 @@ def read_medium(path: str, kind: type[MediaContent]) -> MediaContent:
     Raises:
         click.UsageError: The file cannot be read, or is of another kind.
     """
+    data = sys.stdin.buffer.read() if path == "-" else read_bytes(path)
+    return wrap_medium(data, path, kind)
+
+
+def read_bytes(path: str) -> bytes:
+    """Read a file. Raises click.UsageError if it cannot be read."""
     from vibe_llms.foundation.files import read_file
+
+    try:
+        return read_file(path, MEDIA_BYTES)
+    except OSError as error:
+        raise click.UsageError(f"Cannot read {path}: {error.strerror or error}.") from error
+
+
+def wrap_medium(data: bytes, path: str, kind: type[MediaContent]) -> MediaContent:
+    """Return the content of a file's bytes. Raises click.UsageError if it is of another kind.
+
+    Args:
+        path: Path of the file; ``-`` for standard input.
+    """
     from vibe_llms.interfaces.cli.attachments import recognize_type
 
     major_type = kind.__name__.removesuffix("Content").lower()
     name = "Standard input" if path == "-" else path
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else read_file(path, MEDIA_BYTES)
-    except OSError as error:
-        raise click.UsageError(f"Cannot read {path}: {error.strerror or error}.") from error
     media_type = recognize_type(data, "" if path == "-" else Path(path).name)
     # A video is accepted as audio, because it may have an audio track.
     is_video = major_type == "audio" and media_type.startswith("video/")

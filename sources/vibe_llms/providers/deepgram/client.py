@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.models.genera import Genus
@@ -35,8 +37,9 @@ class DeepgramVendor(CallVendor):
             return speeches.produce_call_format()
         if genus is Genus.TRANSCRIBER:
             from vibe_llms.dialects.transcripts import deepgram as transcripts
+            from vibe_llms.dialects.transcripts.deepgram_live import produce_live_format
 
-            return transcripts.produce_call_format()
+            return attrs.evolve(transcripts.produce_call_format(), live=produce_live_format())
         return None
 
     def find_message(self, body: JsonObject) -> tuple[Any, Any]:

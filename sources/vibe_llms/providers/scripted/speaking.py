@@ -6,8 +6,9 @@ The speaker plays a tone for each byte of a text, and the transcriber reads it f
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from typing import Final
+from codecs import getincrementaldecoder
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Any, Final
 
 from vibe_llms.dialects.calls import Piece, produce_origin
 from vibe_llms.dialects.payloads import read_bytes
@@ -15,7 +16,13 @@ from vibe_llms.dialects.speeches.audio import PCM_RATE, SampleDecoder
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.messages.speeches import Speech, SpeechRequest
-from vibe_llms.messages.transcripts import Transcript, TranscriptionRequest, TranscriptPart
+from vibe_llms.messages.transcripts import (
+    LiveTranscriptionRequest,
+    Transcript,
+    TranscriptionRequest,
+    TranscriptionSettings,
+    TranscriptPart,
+)
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.piece_streams import PieceStream
 
@@ -85,34 +92,76 @@ class NotesTranscriber(_ScriptedModel):
 
     def stream(self, request: TranscriptionRequest) -> PieceStream[Transcript]:
         """Return the text word by word. Raises RequestError or TranslationLossError."""
-        losses = []
-        if request.translates:
-            reason = "the transcriber does not translate"
-            losses.append(Loss(kind=LossKind.DROPPED, path="translates", reason=reason))
-        if request.strict:
-            refuse_losses(losses)
-        return PieceStream(self._hear(request, losses))
+        losses = _survey_losses(request)
+
+        async def load() -> AsyncIterator[bytes]:
+            data = read_bytes(request.audio, "audio")
+            yield data[_HEADER:] if data.startswith(b"RIFF") else data
+
+        return PieceStream(self._hear(request, losses, load()))
+
+    def stream_live(
+        self, request: LiveTranscriptionRequest, pieces: AsyncIterable[Any]
+    ) -> PieceStream[Transcript]:
+        """Return each word as soon as it has been played. Raises TranslationLossError."""
+        return PieceStream(self._hear(request, _survey_losses(request), pieces))
 
     async def _hear(
-        self, request: TranscriptionRequest, losses: list[Loss]
+        self, request: TranscriptionSettings, losses: list[Loss], pieces: AsyncIterable[bytes]
     ) -> AsyncIterator[Piece | Transcript]:
-        data = read_bytes(request.audio, "audio")
-        samples = data[_HEADER:] if data.startswith(b"RIFF") else data
-        text = bytes(byte ^ 0x80 for byte in samples[1 :: _SAMPLES * 2]).decode(errors="replace")
-        parts = []
-        position = 0
-        for word in _WORD.findall(text):
+        tones, size, heard = _ToneReader(), 0, 0
+        words: list[str] = []
+        async for piece in pieces:
+            size += len(piece)
+            for word in tones.feed(piece):
+                words.append(word)
+                yield word
+        for word in tones.feed(b"", is_end=True):
+            words.append(word)
             yield word
-            start, position = position, position + len(word.encode())
-            scale = _SAMPLES / PCM_RATE
-            parts.append(
-                TranscriptPart(start=start * scale, end=position * scale, text=word.strip())
-            )
+        parts, scale = [], _SAMPLES / PCM_RATE
+        for word in words:
+            start, heard = heard, heard + len(word.encode())
+            parts.append(TranscriptPart(start=start * scale, end=heard * scale, text=word.strip()))
         usage = Usage(input_tokens=len(parts), output_tokens=len(parts))
         yield Transcript(
-            text=text,
+            text="".join(words),
             words=parts if request.timestamps == "word" else (),
-            seconds=len(samples) / 2 / PCM_RATE,
+            seconds=size / 2 / PCM_RATE,
             origin=produce_origin(self._descriptor, "scripted", usage),
             losses=losses,
         )
+
+
+class _ToneReader:
+    """Reads words from tones as they arrive."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._samples = b""
+        self._text = ""
+
+    def feed(self, samples: bytes, *, is_end: bool = False) -> list[str]:
+        """Return the words that are complete: the last one may continue."""
+        self._samples += samples
+        # A tone is known by its first sample.
+        data = bytes(byte ^ 0x80 for byte in self._samples[1 :: _SAMPLES * 2])
+        whole = len(self._samples) // (_SAMPLES * 2)
+        self._text += self._decoder.decode(data if is_end else data[:whole], final=is_end)
+        self._samples = self._samples[whole * _SAMPLES * 2 :]
+        words: list[str] = _WORD.findall(self._text)
+        if is_end:
+            return words
+        self._text = words.pop() if words else self._text
+        return words
+
+
+def _survey_losses(request: TranscriptionSettings) -> list[Loss]:
+    """Return the losses of a request. Raises TranslationLossError if it is strict."""
+    losses = []
+    if request.translates:
+        reason = "the transcriber does not translate"
+        losses.append(Loss(kind=LossKind.DROPPED, path="translates", reason=reason))
+    if request.strict:
+        refuse_losses(losses)
+    return losses

@@ -6,7 +6,7 @@ Inherit it, name the plugin and a request, and run it with pytest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -17,6 +17,7 @@ from vibe_llms.messages.canisters import Origin
 from vibe_llms.messages.losses import Loss
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import CallModel, GenusClient
+from vibe_llms.testing.contracts.live_inputs import LiveInput
 from vibe_llms.testing.contracts.many_texts import (
     check_order_of_scores,
     check_order_of_vectors,
@@ -36,6 +37,9 @@ class CallModelContract:
         model: The model's name; by default the provider's default model of the genus.
         request: A request that the model answers, such as an ``EmbeddingRequest``.
         lossy_request: A request that the model answers with losses; ``None`` if there is none.
+        live_request: A request whose input is still arriving, such as a
+            ``LiveTranscriptionRequest``; ``None`` if the model takes only complete input.
+        live_pieces: At least two pieces of input for it; the model answers before the last one.
         reports_usage: Whether the vendor reports the usage of a call.
         settings: The provider's table in the configuration.
     """
@@ -46,6 +50,8 @@ class CallModelContract:
     model: ClassVar[str] = ""
     request: ClassVar[Any]
     lossy_request: ClassVar[Any] = None
+    live_request: ClassVar[Any] = None
+    live_pieces: ClassVar[Sequence[bytes | str]] = ()
     reports_usage: ClassVar[bool] = True
     settings: ClassVar[Mapping[str, Any]] = {}
 
@@ -174,6 +180,39 @@ class CallModelContract:
                 async for _ in stream:
                     break
             await model.call(self.request)
+
+        self._run(tmp_path, check)
+
+    def test_live_input_is_answered_as_it_arrives(self, tmp_path: Path) -> None:
+        """Users read the first words while they speak."""
+        if self.live_request is None:
+            return
+
+        async def check(model: Any) -> None:
+            source = LiveInput(self.live_pieces)
+            async with model.stream_live(self.live_request, source) as stream:
+                await source.await_answer(anext(stream))
+                source.finish()
+                rest = [piece async for piece in stream]
+                result = await stream.result()
+            require(source.is_read, "The end of the input was not read.", "Read all pieces.")
+            require(rest or result, "The stream has no result.", "Yield the result last.")
+
+        self._run(tmp_path, check)
+
+    def test_leaving_a_live_call_stops_its_input(self, tmp_path: Path) -> None:
+        """A microphone must not stay on."""
+        if self.live_request is None:
+            return
+
+        async def check(model: Any) -> None:
+            source = LiveInput(self.live_pieces)
+            async with model.stream_live(self.live_request, source) as stream:
+                await source.await_answer(anext(stream))
+            for _ in range(10):  # the event loop finalizes an abandoned iterator
+                await asyncio.sleep(0)
+            remedy = "Cancel the task that reads it when the stream is closed."
+            require(source.is_closed, "The input is still read after the stream.", remedy)
 
         self._run(tmp_path, check)
 

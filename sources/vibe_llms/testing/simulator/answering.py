@@ -28,6 +28,7 @@ from vibe_llms.testing.simulator.files import answer_files, resolve_files
 from vibe_llms.testing.simulator.forms import read_fields
 from vibe_llms.testing.simulator.gemini_batches import answer_gemini
 from vibe_llms.testing.simulator.generate_content import GEMINI
+from vibe_llms.testing.simulator.live_speech import SERVICES
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.openai_batches import answer_batches
@@ -41,6 +42,7 @@ from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.rendering import prepare_turn
 from vibe_llms.testing.simulator.routes import SimulatedRoute
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
+from vibe_llms.testing.simulator.sockets import serve_socket
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -95,6 +97,8 @@ async def answer(
         _refuse_first_requests(request, scope, state)
         if "upload_id" not in request.query:  # the address of an upload in progress is secret
             route.protocol.check_credentials(request)
+        if route.purpose in SERVICES:
+            return await serve_socket(http_request, SERVICES[route.purpose](request))
         if route.purpose.startswith(("batch", "file")):
             if "no_batches" in conditions:
                 raise SimulatedRefusal(404, "missing", "Not Found")

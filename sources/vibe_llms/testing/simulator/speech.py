@@ -53,7 +53,7 @@ def hide(text: str, audio_format: str) -> bytes:
     return _MAGIC[audio_format] + text.encode()
 
 
-def _hear(data: bytes) -> str:
+def hear(data: bytes) -> str:
     """Return the text in audio of :func:`hide`."""
     if data.startswith(b"RIFF"):
         data = data[44:]
@@ -112,7 +112,7 @@ def transcribe_openai(
     body = request.body
     model = str(body.get("model"))
     check_model(model)
-    text = _hear(_read_file(body))
+    text = hear(_read_file(body))
     if request.path.endswith("translations"):
         require("language" not in body, "Unknown parameter: 'language'.", param="language")
         text = f"In English: {text}"
@@ -201,7 +201,7 @@ def transcribe_elevenlabs(request: SimulatedRequest) -> Mapping[str, Any]:
     """Answer ``/v1/speech-to-text``."""
     body = request.body
     check_model(str(body.get("model_id")))
-    text = _hear(_read_file(body))
+    text = hear(_read_file(body))
     words = text.split() if body.get("timestamps_granularity") == "word" else []
     spaces: list[dict[str, Any]] = [{"text": " ", "type": "spacing"}] if words else []
     return {
@@ -235,7 +235,7 @@ def transcribe_deepgram(request: SimulatedRequest) -> Mapping[str, Any]:
     query, data = request.query, request.data
     check_model(query.get("model", ""))
     require(data, "The request has no audio.")
-    text = f"audio at {request.body['url']}" if request.body else _hear(data)
+    text = f"audio at {request.body['url']}" if request.body else hear(data)
     words = [
         {"word": word.lower(), "punctuated_word": word, "start": float(index), "end": index + 0.5}
         for index, word in enumerate(text.split())

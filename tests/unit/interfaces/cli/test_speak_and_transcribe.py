@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,56 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], word: str) -> None:
 
     assert done.exit_code != 0
     assert word in done.output or word in str(done.exception)
+
+
+def test_samples_need_their_rate(tmp_path: Path) -> None:
+    path = tmp_path / "talk.raw"
+    run("speak", TEXT, *SPEAKER, "-o", str(tmp_path / "talk.wav"))
+    samples = (tmp_path / "talk.wav").read_bytes()[44:]
+    path.write_bytes(samples)
+
+    for given in (("transcribe", str(path)), ("transcribe",)):
+        heard = run(*given, *LISTENER, "--sample-rate", "24000", given=samples)
+        assert heard.stdout == f"{TEXT}\n", heard.output
+        assert "is not audio" in run(*given, *LISTENER, given=samples).output
+
+
+@pytest.mark.slow
+def test_a_pipe_that_stays_open_is_transcribed_while_it_is_written() -> None:
+    arguments = [sys.executable, "-m", "vibe_llms", "transcribe", *LISTENER]
+    program = subprocess.Popen(
+        [*arguments, "--sample-rate", "24000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        for text in ("The bridge is ", "closed."):
+            samples = b"".join(bytes((0, byte ^ 0x80)) * 240 for byte in text.encode())
+            program.stdin.write(samples)
+            program.stdin.flush()
+            if text.endswith(" "):
+                # The last word may continue.
+                assert program.stdout.read(11) == b"The bridge "
+        program.stdin.close()
+        assert program.stdout.read() == b"is closed.\n"
+    assert program.returncode == 0
+
+
+@pytest.mark.slow
+def test_an_error_does_not_wait_for_the_end_of_the_pipe() -> None:
+    arguments = [sys.executable, "-m", "vibe_llms", "transcribe", *LISTENER, "--translate"]
+    program = subprocess.Popen(
+        [*arguments, "--strict", "--sample-rate", "24000"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert program.stdin is not None
+    program.stdin.write(b"\0\0")
+    program.stdin.flush()
+    assert program.wait(60) != 0
+    assert program.stderr is not None
+    assert b"does not translate" in program.stderr.read()
+    for pipe in (program.stdin, program.stdout, program.stderr):
+        assert pipe is not None
+        pipe.close()

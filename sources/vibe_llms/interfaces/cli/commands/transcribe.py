@@ -9,7 +9,7 @@ import attrs
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
-from vibe_llms.interfaces.cli.media import read_medium
+from vibe_llms.interfaces.cli.media import read_bytes, wrap_medium
 from vibe_llms.interfaces.cli.options import (
     MODEL,
     command,
@@ -21,9 +21,11 @@ from vibe_llms.interfaces.cli.output import write_json
 from vibe_llms.interfaces.cli.texts import describe_call, report_result
 
 if TYPE_CHECKING:
-    from vibe_llms.instruments.transcribers import Transcriber
+    from collections.abc import AsyncIterator
+
     from vibe_llms.messages.contents import AudioContent
     from vibe_llms.messages.transcripts import Transcript
+    from vibe_llms.providers.piece_streams import PieceStream
 
 _TIMED = ("srt", "vtt")
 
@@ -50,6 +52,11 @@ _TIMED = ("srt", "vtt")
     default="text",
     help="Text (default), or subtitles.",
 )
+@click.option(
+    "--sample-rate",
+    type=click.IntRange(min=1),
+    help="Samples per second of audio without a header.",
+)
 @strict_option
 @json_option
 @download_option
@@ -61,18 +68,20 @@ async def transcribe(path: str | None, **options: Any) -> None:
     \b
         vibe transcribe interview.mp3
         vibe transcribe film.mp4 --format srt -o film.srt
+        arecord -f S16_LE -r 24000 | vibe transcribe -m openai:gpt-4o-transcribe
 
-    The text is written as it arrives, if the vendor streams it.
+    The text is written as it arrives, if the vendor streams it. Audio from a
+    pipe that stays open is sent while it is recorded, if the vendor supports
+    that.
     """
     if path is None and sys.stdin.isatty():
         raise click.UsageError("The audio is missing. Name a file, or use a pipe.")
-    from vibe_llms.messages.contents import AudioContent
-
-    audio = read_medium(path or "-", AudioContent)
-    assert isinstance(audio, AudioContent)
+    rate = options["sample_rate"]
+    audio = await _read_audio(path or "-", rate)
     application = load_application(yes=options["yes"])
     warn_untrusted(application.configuration)
     from vibe_llms.instruments.transcribers import Transcriber
+    from vibe_llms.messages.contents import AudioContent
 
     form, output = options["form"], options["output"]
     default_timestamps = "segment" if form in _TIMED else None
@@ -89,10 +98,13 @@ async def transcribe(path: str | None, **options: Any) -> None:
             strict=options["strict"],
         ) as transcriber,
     ):
-        if output or options["as_json"] or form in _TIMED:
+        is_shown = not (output or options["as_json"] or form in _TIMED)
+        if isinstance(audio, AudioContent) and not is_shown:
             transcript = await transcriber.transcribe(audio)
         else:
-            transcript = await _pipe(transcriber, audio)
+            live_rate = None if isinstance(audio, AudioContent) else rate
+            async with transcriber.stream(audio, sample_rate=live_rate) as stream:
+                transcript = await _follow(stream, is_shown=is_shown)
     if output:
         from vibe_llms.foundation.files import write_file
 
@@ -104,14 +116,37 @@ async def transcribe(path: str | None, **options: Any) -> None:
     report_result(transcript, output or f"{len(transcript.text.split())} words")
 
 
-async def _pipe(transcriber: Transcriber, audio: AudioContent) -> Transcript:
-    """Write the text to standard output as it arrives."""
-    async with transcriber.stream(audio) as stream:
+async def _read_audio(path: str, rate: int | None) -> AudioContent | AsyncIterator[bytes]:
+    """Read a file, or a pipe; one that stays open is read while it is written.
+
+    Args:
+        rate: Samples per second of audio without a header; ``None`` for other audio.
+
+    Raises:
+        click.UsageError: The file cannot be read, or is not audio.
+    """
+    from vibe_llms.foundation.wav import wrap_pcm
+    from vibe_llms.interfaces.cli.pipes import read_pipe
+    from vibe_llms.messages.contents import AudioContent
+
+    data = await read_pipe() if path == "-" else read_bytes(path)
+    if not isinstance(data, bytes):
+        return data
+    if rate is not None:
+        return AudioContent(data=wrap_pcm(data, rate))
+    audio = wrap_medium(data, path, AudioContent)
+    assert isinstance(audio, AudioContent)
+    return audio
+
+
+async def _follow(stream: PieceStream[Transcript], *, is_shown: bool) -> Transcript:
+    """Return the transcript; write the text to standard output as it arrives, if wanted."""
+    if is_shown:
         async for text in stream:
             sys.stdout.write(text)
             sys.stdout.flush()
         sys.stdout.write("\n")
-        return await stream.result()
+    return await stream.result()
 
 
 def _encode(transcript: Transcript, file_format: str) -> bytes:

@@ -1,0 +1,55 @@
+"""Standard input as a pipe, whose writer may still be writing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+from vibe_llms.instruments.live_audio import iterate
+
+PATIENCE_SECONDS: Final = 1.0
+"""A pipe that is still open after this time is read as it is written."""
+
+_PIECE_BYTES: Final = 65_536
+
+
+async def read_pipe() -> bytes | AsyncIterator[bytes]:
+    """Read standard input: its bytes, or an iterator if its writer does not end soon."""
+    pieces = iterate(_read_pieces())
+    found: list[bytes] = []
+    loop = asyncio.get_running_loop()
+    end = loop.time() + PATIENCE_SECONDS
+    while True:
+        coming = asyncio.ensure_future(_advance(pieces))
+        await asyncio.wait({coming}, timeout=max(0, end - loop.time()))
+        if not coming.done() or loop.time() >= end:
+            return _go_on(found, coming, pieces)
+        if not (piece := coming.result()):
+            return b"".join(found)
+        found.append(piece)
+
+
+def _read_pieces() -> Iterator[bytes]:
+    """Yield the bytes as they are written; blocks."""
+    buffer = sys.stdin.buffer
+    # A stream that a test provides may have no `read1`.
+    read = getattr(buffer, "read1", buffer.read)
+    while piece := read(_PIECE_BYTES):
+        yield piece
+
+
+async def _advance(pieces: AsyncIterator[bytes]) -> bytes:
+    return await anext(pieces, b"")
+
+
+async def _go_on(
+    found: list[bytes], coming: asyncio.Future[bytes], pieces: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    for piece in found:
+        yield piece
+    if last := await coming:
+        yield last
+        async for piece in pieces:
+            yield piece
