@@ -19,6 +19,15 @@ from support.stores.exports import (
     make_claude,
     make_claude_message,
 )
+from support.stores.sessions import (
+    OPENCODE_SESSION,
+    answer_claude,
+    ask_claude,
+    make_codex_item,
+    make_opencode_message,
+    write_lines,
+    write_opencode,
+)
 from vibe_llms.conversations.exchange import import_conversations
 
 CODE = {"content_type": "code", "language": "python", "text": "print(6*7)"}
@@ -63,3 +72,54 @@ def test_an_imported_conversation_is_sent_to_every_vendor(
         assert find_offence(body, party, is_common=False) is None
         if words in str(found.value.canisters):
             assert words in msgspec.json.encode(body).decode()
+
+
+LOOK = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
+FOUND = [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.py"}]
+CLAUDE_CODE = [
+    ask_claude("u", None, "How many?"),
+    answer_claude("a", "u", {"type": "thinking", "thinking": "Hm.", "signature": "sig"}),
+    answer_claude("aa", "a", LOOK),
+    answer_claude("aaa", "aa", {**LOOK, "id": "toolu_2"}),
+    ask_claude("r", "aa", FOUND),
+    answer_claude("b", "aaa", {"type": "text", "text": "It is 42."}, answer="msg_2"),
+]
+CODEX = [
+    make_codex_item("message", role="user", content=[{"type": "input_text", "text": "How many?"}]),
+    make_codex_item("reasoning", summary=[], encrypted_content="gAAAA"),
+    make_codex_item("custom_tool_call", name="apply_patch", input="*** Begin", call_id="c"),
+    make_codex_item("custom_tool_call_output", call_id="c", output="Done"),
+    make_codex_item(
+        "message", role="assistant", content=[{"type": "output_text", "text": "It is 42."}]
+    ),
+]
+
+
+def write_session(folder: Path, agent: str) -> Path:
+    """Write a session with a call that has no result."""
+    if agent == "claude-code":
+        return write_lines(folder / "s.jsonl", *CLAUDE_CODE)
+    if agent == "codex":
+        return write_lines(folder / "rollout-s.jsonl", *CODEX)
+    states = ({"status": "completed", "input": {}, "output": "a.py"}, {"status": "pending"})
+    tools = [
+        {"type": "tool", "callID": f"c{number}", "tool": "bash", "state": state}
+        for number, state in enumerate(states)
+    ]
+    answer = make_opencode_message("msg_2", "assistant", *tools)
+    last = make_opencode_message("msg_3", "assistant", {"type": "text", "text": "It is 42."})
+    question = make_opencode_message("msg_1", "user", {"type": "text", "text": "How many?"})
+    return write_opencode(folder, OPENCODE_SESSION, [question, answer, last])
+
+
+@pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "opencode"])
+def test_a_session_of_a_coding_agent_is_sent_to_every_vendor(
+    tmp_path: Path, party: Party, agent: str
+) -> None:
+    """Each gets a valid request, also with a call that was interrupted."""
+    (found,) = import_conversations(write_session(tmp_path, agent))
+    body = party.nativize(produce_request((*found.value.canisters, ask("And now?")))).value
+
+    assert find_offence(body, party, is_common=False) is None
+    assert "It is 42." in msgspec.json.encode(body).decode()

@@ -49,7 +49,7 @@ def survey_exporters() -> list[ExporterSpecification]:
 
 @hook
 def survey_importers() -> list[ImporterSpecification]:
-    """Return the four import formats: this library's JSON, and formats of other services."""
+    """Return the import formats: this library's JSON, and formats of other programs."""
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
     own_summary = "the output of `vibe export --format json`"
@@ -66,10 +66,23 @@ def survey_importers() -> list[ImporterSpecification]:
     exports, logs = (".json", ".zip"), (".json", ".db", ".sqlite", ".sqlite3")
     return [
         ImporterSpecification("json", own_summary, (".json",), is_own, read_own),
+        _specify_agent("claude-code", "sessions of Claude Code: ~/.claude/projects", (".jsonl",)),
+        _specify_agent("codex", "sessions of Codex: ~/.codex/sessions", (".jsonl",)),
+        _specify_agent("opencode", "sessions of opencode: its data folder", (".json", ".db")),
         ImporterSpecification("chatgpt", "an export of ChatGPT", exports, is_chatgpt, chatgpt),
         ImporterSpecification("claude", "an export of claude.ai", exports, is_claude, claude),
         ImporterSpecification("llm", llm_summary, logs, _recognize_llm, llm),
     ]
+
+
+def _specify_agent(name: str, summary: str, suffixes: tuple[str, ...]) -> ImporterSpecification:
+    """Return the format of a coding agent, which also reads folders."""
+    from vibe_llms.plugins.specification.conversations import ImporterSpecification
+
+    module = name.replace("-", "_")
+    recognize = _import_on_call(f"{module}:recognize_{module}")
+    read = _import_on_call(f"{module}:read_{module}")
+    return ImporterSpecification(name, summary, suffixes, recognize, read, reads_folders=True)
 
 
 def import_conversations(path: Path) -> Iterator[Translation[Conversation]]:

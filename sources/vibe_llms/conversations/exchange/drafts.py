@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from base64 import b32encode
+from base64 import b32encode, b64decode
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     AnyContent,
     MediaContent,
+    Native,
     choose_media,
 )
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -85,6 +86,34 @@ def write_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def read_count(value: object) -> int | None:
+    """Return a number of tokens; ``None`` if the value is not a whole number."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def make_native(protocol: str, value: object) -> Native:
+    """Keep a parsed JSON object of a vendor unchanged."""
+    return Native(protocol=protocol, data=write_json(value))
+
+
+def decode_base64(text: object) -> bytes | None:
+    """Decode base64; ``None`` if the value is invalid."""
+    try:
+        return b64decode(read_text(text), validate=True) or None
+    except ValueError:
+        return None
+
+
+def split_data_url(url: str) -> tuple[str, bytes] | None:
+    """Return the media type and the bytes of a ``data:`` URL; ``None`` if it is another URL."""
+    head, comma, text = url.partition(",")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        return None
+    data = decode_base64(text)
+    mime_type = head.removeprefix("data:").removesuffix(";base64").partition(";")[0]
+    return None if data is None else (mime_type, data)
+
+
 def make_media(
     mime_type: str, *, data: bytes | None, name: str | None = None, url: str | None = None
 ) -> MediaContent:
@@ -131,6 +160,10 @@ class Draft:
         """
         self._message, self._count = key, 0
         self._moment = moment or self._moment
+
+    def begin_turn(self, key: str = "") -> None:
+        """Put the model's next canisters into the turn with a key; a new turn by default."""
+        self._turn = derive_identity(self.source, self.key, "turn", key) if key else ""
 
     def add_user(self, contents: Sequence[AnyContent]) -> None:
         """Add a user message; the model's next answer begins a new turn."""
@@ -197,14 +230,18 @@ class Draft:
         if owner is Owner.OURS:
             self._turn = ""
 
-    def finish(self, name: str | None, losses: Sequence[Loss] = ()) -> Translation[Conversation]:
+    def finish(
+        self, name: str | None, losses: Sequence[Loss] = (), *, tags: Sequence[str] = ()
+    ) -> Translation[Conversation]:
         """Return the conversation, with its losses."""
         from vibe_llms.conversations.conversation import Conversation
 
         first = self.canisters[0].timestamp if self.canisters else UNKNOWN_TIME
         conversation = Conversation(
             id=derive_identity(self.source, self.key),
-            metadata=ConversationMetadata(name=name or None, created=self.created or first),
+            metadata=ConversationMetadata(
+                name=name or None, created=self.created or first, tags=tuple(tags)
+            ),
             canisters=self.canisters,
         )
         return Translation(conversation, (*self.losses, *losses))

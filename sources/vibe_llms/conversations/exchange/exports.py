@@ -73,7 +73,7 @@ class Export:
             with self._open(name) as file:
                 chunks = iter(lambda file=file: file.read(_CHUNK_BYTES), b"")  # type: ignore[misc]
                 for place, piece in split_objects(chunks, prefix):
-                    yield place, _decode(piece, place)
+                    yield place, decode_table(piece, place)
 
     def find_media(self, identity: str) -> tuple[str, bytes] | None:
         """Return the name and the bytes of media by the service's key; ``None`` if there are none.
@@ -269,7 +269,12 @@ class _Splitter:
         return False
 
 
-def _decode(piece: bytes, place: str) -> dict[str, Any]:
+def decode_table(piece: bytes, place: str) -> dict[str, Any]:
+    """Decode a JSON object; replace lone surrogates.
+
+    Raises:
+        CodecError: It is not JSON.
+    """
     try:
         text = piece.decode("utf-8")
         table = json.loads(text)
@@ -282,5 +287,6 @@ def _decode(piece: bytes, place: str) -> dict[str, Any]:
         raise CodecError(path=place, detail="The document nests too deeply.") from error
     except ValueError as error:
         raise CodecError(path=place, detail=f"Invalid JSON: {error}.") from error
-    assert isinstance(table, dict)  # it starts with a brace
+    if not isinstance(table, dict):
+        raise CodecError(path=place, detail="It is not a JSON object.")
     return table

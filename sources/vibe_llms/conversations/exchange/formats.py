@@ -65,9 +65,14 @@ def choose_importer(formats: Sequence[ImporterSpecification], path: Path) -> Imp
         RequestError: The file cannot be read, or no format recognizes it.
     """
     try:
-        if path.is_dir() or not path.exists():
-            read_beginning(path, 1)  # raises the error about the folder or the missing file
-        for specification in _select_by_suffix(formats, path):
+        is_folder = path.is_dir()
+        if not path.exists():
+            read_beginning(path, 1)  # raises the error about the missing file
+        for specification in (
+            [each for each in formats if each.reads_folders]
+            if is_folder
+            else _select_by_suffix(formats, path)
+        ):
             try:
                 if specification.recognize(path):
                     return specification

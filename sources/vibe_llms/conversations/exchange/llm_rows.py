@@ -9,6 +9,7 @@ from typing import Any, Final
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
     make_media,
+    read_count,
     read_list,
     read_table,
     read_tables,
@@ -24,7 +25,7 @@ SOURCE: Final = "llm"
 
 def make_origin(entry: Mapping[str, Any]) -> Origin:
     """Create the origin of an answer, with its usage."""
-    counts = [_read_count(entry.get(name)) for name in ("input_tokens", "output_tokens")]
+    counts = [read_count(entry.get(name)) for name in ("input_tokens", "output_tokens")]
     usage = Usage(input_tokens=counts[0], output_tokens=counts[1])
     model = read_text(entry.get("resolved_model")) or read_text(entry.get("model"))
     return Origin(
@@ -33,10 +34,6 @@ def make_origin(entry: Mapping[str, Any]) -> Origin:
         stop_reason=StopReason.UNKNOWN,
         usage=None if counts == [None, None] else usage,
     )
-
-
-def _read_count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def add_invocation(draft: Draft, call: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "search": ("searching:search", "Search all conversations, by words or by meaning."),
         "recall": ("", "Search folders of documents by meaning."),
         "export": ("exporting:export", "Write a conversation as Markdown, JSON or HTML."),
-        "import": ("importing:import_", "Import conversations from ChatGPT, Claude, llm or vibe."),
+        "import": ("importing:import_", "Import conversations of other programs."),
         "fork": ("forking:fork", "Start a conversation that shares another's history."),
         "log": ("logging:log", "List a conversation's turns, or draw its forks."),
         "diff": ("diffing:diff", "Show how two conversations differ, turn by turn."),

@@ -86,6 +86,7 @@ class ImporterSpecification:
             belong to a store yet; the bytes of their media are in their canisters. It raises a
             ``CodecError`` if the file has another format. A conversation should have the same id
             each time that it is read, so that it is not stored twice.
+        reads_folders: Whether both functions also take a folder with such files.
     """
 
     name: str
@@ -93,3 +94,4 @@ class ImporterSpecification:
     suffixes: tuple[str, ...]
     recognize: Callable[[Path], bool]
     read: Callable[[Path], Iterable[Translation[Conversation]]]
+    reads_folders: bool = False

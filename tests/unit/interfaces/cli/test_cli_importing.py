@@ -18,6 +18,7 @@ from support.stores.exports import (
     make_claude_message,
     write_zip,
 )
+from support.stores.sessions import answer_claude, ask_claude, write_lines
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.exceptions import StoreError
 from vibe_llms.interfaces.cli.errors import ExitCode
@@ -202,3 +203,25 @@ def test_many_conversations_show_on_a_terminal_how_far_they_are(
     assert silent.err == "25 imported\n"
     assert "20 conversations read" in shown.err
     assert "20 of 25 conversations stored" in shown.err
+
+
+def test_a_folder_of_a_coding_agent_is_imported(vibe: Vibe, home: Path) -> None:
+    """Each session is a conversation; losses are reported, and a second time nothing is new."""
+    question = ask_claude("u", None, "What is here?")
+    tool = {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}
+    lines = [question, answer_claude("a", "u", tool), {"type": "progress", "data": {}}]
+    write_lines(home / "projects" / "shop" / "one.jsonl", *lines)
+    write_lines(home / "projects" / "shop" / "two.jsonl", question)
+
+    outcome = vibe("import", "projects")
+    again = vibe("import", "projects", "--form", "claude-code")
+
+    assert outcome.err.splitlines() == [
+        "dropped: a line of the kind 'progress' is not a message",
+        "2 imported",
+    ]
+    assert again.err == "0 imported, 2 already stored\n"
+    blamed = vibe("blame", outcome.out.split("\t")[0], "--json").read_json()
+    assert [each["model"] for each in blamed] == [None, "anthropic:claude-sonnet-4-5-20250929"]
+    (home / "empty").mkdir()
+    assert vibe("import", "empty").code == ExitCode.REQUEST

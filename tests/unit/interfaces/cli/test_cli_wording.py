@@ -126,7 +126,7 @@ def test_a_slip_in_a_name_is_answered_with_the_names_that_there_are(
         (("ask", "-f", "none", "Hi"), "Cannot read none: No such file or directory. Check the"),
         (("ask", "--schema", "none", "Hi"), "Cannot read the schema none: No such file or"),
         (("import", "none"), "Cannot read none: No such file or directory. Check the path"),
-        (("import", "."), "Cannot read .: Is a directory. Name a file."),
+        (("import", "."), ". is not in a known format. Known: json ("),
         (("ask", "-f", ".", "Hi"), "Cannot read .: Is a directory. Name a file."),
         (("batch", "none"), "Cannot read none: No such file or directory."),
     ],

@@ -180,15 +180,20 @@ def _store_new(store: ConversationStore, conversation: Conversation) -> None:
     "--form",
     default="",
     type=IMPORTER,
-    help="json, chatgpt, claude, llm or a plugin's (default: detected).",
+    help="Format, such as claude-code (default: detected).",
 )
 @json_option
 def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
-    """Import conversations from `vibe export`, ChatGPT, claude.ai or llm.
+    """Import conversations from `vibe export`, other programs and coding agents.
 
-    FILE is a JSON document, the ZIP archive of a service, or llm's logs.db. Nothing is stored until
-    all of it has been read. Known conversations are not stored twice; new messages in them are
-    added. Losses are reported.
+    FILE is a JSON document; the ZIP archive of ChatGPT or claude.ai; llm's logs.db; or a session of
+    Claude Code, Codex or opencode, or the folder of all its sessions. Nothing is stored until all
+    of it has been read. Known conversations are not stored twice; new messages in them are added.
+    Losses are reported.
+
+    \b
+        vibe import ~/.claude/projects
+        vibe import ~/.codex/sessions ~/.local/share/opencode
     """
     from vibe_llms.interfaces.cli.commands.importing import ImportReport, examine, store_all
     from vibe_llms.interfaces.cli.exchanging import choose_reader

@@ -1,0 +1,295 @@
+"""Importer of sessions of Codex: lines with items of OpenAI's Responses API.
+
+A file ``rollout-….jsonl`` below ``~/.codex/sessions`` has one session. Events beside the items
+repeat them for the display; only the numbers of tokens are read from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from vibe_llms.conversations.exchange.drafts import (
+    Draft,
+    make_media,
+    make_native,
+    read_count,
+    read_list,
+    read_moment,
+    read_table,
+    read_tables,
+    read_text,
+    split_data_url,
+    write_json,
+)
+from vibe_llms.conversations.exchange.session_files import has_key, read_lines, survey_files
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    StopReason,
+    Usage,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    NativeContent,
+    ReasoningContent,
+    TextualContent,
+)
+from vibe_llms.messages.losses import LossKind, Translation
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+SOURCE: Final = "codex"
+
+_FILES: Final = "rollout-*.jsonl"
+_PROTOCOL: Final = "responses"
+_PROVIDERS: Final = {"": "openai_responses", "openai": "openai_responses"}
+_CONTEXT: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<INSTRUCTIONS>",
+    "# AGENTS.md instructions",
+)
+"""Beginnings of messages in the user's name that Codex adds."""
+
+_SHOWN_AGAIN: Final = frozenset(
+    {"user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content"}
+)
+"""Events that repeat an item."""
+
+
+def recognize_codex(path: Path) -> bool:
+    """Return whether a file or a folder has sessions of Codex."""
+    return has_key(path, _FILES, rb'"(?:session_meta|record_type|response_item)"')
+
+
+def read_codex(path: Path) -> Iterator[Translation[Conversation]]:
+    """Yield the sessions of a file or a folder."""
+    for file in survey_files(path, _FILES):
+        found = _Reader(file, Draft(SOURCE, file.stem, file.name)).read()
+        if len(found.value):
+            yield found
+
+
+@define
+class _Reader:
+    """Reader of one session.
+
+    Attributes:
+        path: The path of its file.
+        draft: The conversation so far.
+        provider: The provider of its answers.
+        model: The model of its answers.
+        names: Names of the tools, by the ids of their calls.
+        turn: Positions of the canisters of the model's last turn.
+        is_open: Whether the model's next item belongs to that turn.
+    """
+
+    path: Path
+    draft: Draft
+    provider: str = _PROVIDERS[""]
+    model: str = "unknown"
+    names: dict[str, str] = attrs.field(factory=dict)
+    turn: list[int] = attrs.field(factory=list)
+    is_open: bool = False
+
+    def read(self) -> Translation[Conversation]:
+        for number, line in read_lines(self.path):
+            place = f": line {number}"
+            if line is None:
+                self.draft.add_loss(place, "a damaged line")
+                continue
+            # The first versions wrote the items themselves, after a line about the session.
+            payload = read_table(line.get("payload")) or line
+            kind = read_text(line.get("type")) if "payload" in line else "response_item"
+            if "payload" not in line and "type" not in line:
+                kind = "session_meta"
+            self.draft.begin(f"line {number}", read_moment(line.get("timestamp")))
+            self._read_line(place, kind, payload)
+        return self.draft.finish(None)
+
+    def _read_line(self, place: str, kind: str, payload: Mapping[str, Any]) -> None:
+        match kind:
+            case "session_meta":
+                self._read_session(payload)
+            case "turn_context":
+                self.model = read_text(payload.get("model")) or self.model
+            case "response_item":
+                self._read_item(place, payload)
+            case "compacted":
+                self._read_summary(place, payload)
+            case "event_msg":
+                self._read_event(place, payload)
+            case _:
+                self.draft.add_loss(place, f"a line of the kind {kind!r} is not a message")
+
+    def _read_session(self, payload: Mapping[str, Any]) -> None:
+        identity = read_text(payload.get("id"))
+        if identity and self.draft.key == self.path.stem:  # a fork repeats its parent's line
+            self.draft.key = identity
+        self.draft.created = self.draft.created or read_moment(payload.get("timestamp"))
+        provider = read_text(payload.get("model_provider"))
+        self.provider = _PROVIDERS.get(provider, provider)
+        instructions = payload.get("base_instructions") or payload.get("instructions")
+        text = read_text(read_table(instructions).get("text")) or read_text(instructions)
+        if text:
+            self.draft.add_supervisor([TextualContent(text)])
+
+    def _read_summary(self, place: str, payload: Mapping[str, Any]) -> None:
+        text = read_text(payload.get("message"))
+        self.draft.add_document(
+            [TextualContent(text)] if text else [], "Summary of the conversation so far"
+        )
+        if payload.get("replacement_history"):
+            reason = "the shortened history after a summary; the whole history is kept"
+            self.draft.add_loss(f"{place}.replacement_history", reason)
+
+    def _read_item(self, place: str, item: Mapping[str, Any]) -> None:
+        match read_text(item.get("type")):
+            case "message" if item.get("role") != "assistant":
+                self._read_input(place, item)
+            case "message":
+                self._answer(self._read_contents(place, item.get("content")))
+            case "reasoning":
+                self._answer([_read_reasoning(item)])
+            case "function_call":
+                self._call(item, read_text(item.get("arguments")) or "{}", "json")
+            case "custom_tool_call":
+                self._call(item, read_text(item.get("input")), "text")
+            case "local_shell_call":
+                shell = {"name": "local_shell", **item}
+                self._call(shell, write_json(item.get("action") or {}), "json")
+            case "function_call_output" | "custom_tool_call_output":
+                self._read_result(place, item)
+            case "ghost_snapshot" | "":
+                self.draft.add_loss(place, "a line that is not a message")
+            case kind:
+                native = NativeContent(kind=kind, native=make_native(_PROTOCOL, item))
+                self._answer([native])
+
+    def _read_input(self, place: str, item: Mapping[str, Any]) -> None:
+        self.is_open = False
+        contents = self._read_contents(place, item.get("content"))
+        first = contents[0].text if contents and isinstance(contents[0], TextualContent) else ""
+        if item.get("role") in ("system", "developer"):
+            self.draft.add_supervisor(contents)
+        elif first.lstrip().startswith(_CONTEXT):
+            self.draft.add_document(contents, "Codex")
+        else:
+            self.draft.add_user(contents)
+
+    def _read_contents(self, place: str, value: object) -> list[AnyContent]:
+        contents: list[AnyContent] = []
+        for number, part in enumerate(read_tables(value)):
+            spot = f"{place}.content[{number}]"
+            match part:
+                case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
+                    contents += [TextualContent(text)] if text else []
+                case {"type": "input_image", "image_url": str(url)}:
+                    contents.append(_read_image(url))
+                case _:
+                    reason = f"a content of the kind {part.get('type')!r} is kept as JSON"
+                    self.draft.add_loss(spot, reason, LossKind.COERCED)
+                    contents.append(TextualContent(write_json(part)))
+        return contents
+
+    def _begin_answer(self) -> None:
+        if not self.is_open:
+            self.draft.begin_turn()
+            self.turn, self.is_open = [], True
+            self.draft.origin = Origin(provider=self.provider, model=self.model, protocol=_PROTOCOL)
+
+    def _answer(self, contents: list[AnyContent]) -> None:
+        self._begin_answer()
+        start = len(self.draft.canisters)
+        self.draft.add_answer(contents)
+        self.turn += range(start, len(self.draft.canisters))
+
+    def _call(self, item: Mapping[str, Any], arguments: str, form: str) -> None:
+        self._begin_answer()
+        identity = read_text(item.get("call_id")) or read_text(item.get("id"))
+        self.names[identity] = read_text(item.get("name")) or "unknown"
+        self.turn.append(len(self.draft.canisters))
+        self.draft.add_invocation(identity, self.names[identity], arguments, form, Owner.OURS)
+
+    def _read_result(self, place: str, item: Mapping[str, Any]) -> None:
+        output, is_error = item.get("output"), False
+        if isinstance(output, dict):
+            is_error = output.get("success") is False
+            output = output.get("content")
+        if isinstance(output, str):
+            contents: list[AnyContent] = [TextualContent(output)]
+        else:
+            contents = self._read_contents(f"{place}.output", read_list(output))
+        identity = read_text(item.get("call_id"))
+        if identity not in self.names:  # a result must have a call
+            self.draft.add_document(contents, "Result of an unknown call")
+            return
+        self.is_open = False
+        self.draft.add_result(
+            identity, self.names[identity], contents, is_error=is_error, owner=Owner.OURS
+        )
+
+    def _read_event(self, place: str, event: Mapping[str, Any]) -> None:
+        kind = read_text(event.get("type"))
+        if kind == "token_count":
+            usage = read_table(read_table(event.get("info")).get("last_token_usage"))
+            if usage:
+                self._set_usage(_read_usage(usage))
+                self.is_open = False
+        elif kind not in _SHOWN_AGAIN:
+            self.draft.add_loss(place, f"an event of the kind {kind!r} is not a message")
+
+    def _set_usage(self, usage: Usage) -> None:
+        """Set the usage of the last turn; the event may be repeated for other numbers."""
+        stop_reason = _find_stop_reason(self.draft, self.turn)
+        for position in self.turn:
+            canister = self.draft.canisters[position]
+            if isinstance(canister, (AssistantCanister, InvocationCanister)):
+                origin = canister.origin
+                if origin is not None and origin.usage is None:
+                    origin = attrs.evolve(origin, usage=usage, stop_reason=stop_reason)
+                    self.draft.canisters[position] = attrs.evolve(canister, origin=origin)
+
+
+def _find_stop_reason(draft: Draft, turn: list[int]) -> StopReason:
+    roles = {draft.canisters[position].role for position in turn}
+    return StopReason.INVOCATION if "invocation" in roles else StopReason.ANSWERED
+
+
+def _read_reasoning(item: Mapping[str, Any]) -> ReasoningContent:
+    parts = read_tables(item.get("content"))
+    summaries = read_tables(item.get("summary"))
+    return ReasoningContent(
+        text="".join(read_text(part.get("text")) for part in parts),
+        summary=[read_text(part.get("text")) for part in summaries],
+        signature=read_text(item.get("encrypted_content")) or None,
+    )
+
+
+def _read_image(url: str) -> AnyContent:
+    found = split_data_url(url)
+    if found is None:
+        return make_media("image/*", data=None, url=url)
+    return make_media(found[0], data=found[1])
+
+
+def _read_usage(usage: Mapping[str, Any]) -> Usage:
+    """Read the numbers of tokens; the input includes the cached part, the output the reasoning."""
+    total, cached = (read_count(usage.get(f"{name}_tokens")) for name in ("input", "cached_input"))
+    output = read_count(usage.get("output_tokens"))
+    reasoning = read_count(usage.get("reasoning_output_tokens"))
+    return Usage(
+        input_tokens=None if total is None else max(0, total - (cached or 0)),
+        cache_read_tokens=cached,
+        output_tokens=None if output is None else max(0, output - (reasoning or 0)),
+        reasoning_tokens=reasoning,
+        native=write_json(usage),
+    )

@@ -1,0 +1,255 @@
+"""Importer of sessions of opencode: messages with parts, for any vendor.
+
+A message of the model may have several steps; a step is one answer, with its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from vibe_llms.conversations.exchange.drafts import (
+    Draft,
+    derive_identity,
+    make_media,
+    read_count,
+    read_moment,
+    read_table,
+    read_tables,
+    read_text,
+    split_data_url,
+    write_json,
+)
+from vibe_llms.conversations.exchange.opencode_files import Session, survey_sessions
+from vibe_llms.conversations.exchange.opencode_files import recognize_opencode as recognize_opencode
+from vibe_llms.conversations.tags import PART_TAG
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.messages.canisters import Origin, Owner, StopReason, Usage
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.losses import LossKind, Translation
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+SOURCE: Final = "opencode"
+
+_PROVIDERS: Final = {"openai": "openai_responses"}
+_PROTOCOLS: Final = {"anthropic": "messages", "openai": "responses", "google": "generate_content"}
+_SIGNATURES: Final = {
+    "anthropic": "signature",
+    "openai": "reasoningEncryptedContent",
+    "google": "thoughtSignature",
+}
+"""Field of the signature in the metadata of reasoning, by vendor."""
+
+_STOP_REASONS: Final = {
+    "stop": StopReason.ANSWERED,
+    "length": StopReason.LIMIT,
+    "tool-calls": StopReason.INVOCATION,
+    "content-filter": StopReason.FILTERED,
+    "error": StopReason.FAILED,
+}
+
+
+def read_opencode(path: Path) -> Iterator[Translation[Conversation]]:
+    """Yield the sessions, oldest first; subagents are conversations of their own.
+
+    Raises:
+        CodecError: A file or the database is damaged.
+    """
+    for session in survey_sessions(path):
+        found = _Reader(session).read()
+        if len(found.value):
+            yield found
+
+
+@define
+class _Reader:
+    """Reader of one session.
+
+    Attributes:
+        session: The session.
+        draft: The conversation so far.
+        instructions: The last instructions; each question repeats them.
+    """
+
+    session: Session
+    draft: Draft = attrs.field(init=False)
+    instructions: str = ""
+
+    def read(self) -> Translation[Conversation]:
+        info = self.session.info
+        identity = read_text(info.get("id"))
+        created = _read_moment(read_table(info.get("time")).get("created"))
+        self.draft = Draft(SOURCE, identity, self.session.place, created)
+        for message, parts in self.session.messages:
+            place = f" {read_text(message.get('id'))}"
+            moment = _read_moment(read_table(message.get("time")).get("created"))
+            self.draft.begin(read_text(message.get("id")), moment)
+            match message.get("role"):
+                case "user":
+                    self._read_question(place, message, parts)
+                case "assistant":
+                    self._read_answer(place, message, parts)
+                case role:
+                    self.draft.add_loss(place, f"unknown role {role!r}")
+        parent = read_text(info.get("parentID"))
+        tags = [f"{PART_TAG}{derive_identity(SOURCE, parent)}"] if parent else []
+        return self.draft.finish(read_text(info.get("title")), tags=tags)
+
+    def _read_question(
+        self, place: str, message: Mapping[str, Any], parts: list[dict[str, Any]]
+    ) -> None:
+        system = read_text(message.get("system"))
+        if system and system != self.instructions:
+            self.instructions = system
+            self.draft.add_supervisor([TextualContent(system)])
+        contents: list[AnyContent] = []
+        for part in parts:
+            spot = f"{place}.{read_text(part.get('id'))}"
+            match part:
+                case {"type": "text", "text": str(text), "synthetic": True} if text:
+                    self.draft.add_document([TextualContent(text)], "opencode")
+                case {"type": "text", "text": str(text)}:
+                    contents += [TextualContent(text)] if text else []
+                case {"type": "file"}:
+                    contents += self._read_file(spot, part)
+                case {"type": "subtask", "prompt": str(prompt)}:
+                    contents.append(TextualContent(prompt))
+                    reason = "a task for a subagent is kept as its prompt"
+                    self.draft.add_loss(spot, reason, LossKind.COERCED)
+                case _:
+                    self._add_part_loss(spot, part)
+        self.draft.add_user(contents)
+
+    def _read_file(self, place: str, part: Mapping[str, Any]) -> list[AnyContent]:
+        url, name = read_text(part.get("url")), read_text(part.get("filename")) or None
+        if found := split_data_url(url):
+            return [make_media(found[0], data=found[1], name=name)]
+        if url.startswith(("https://", "http://")):
+            return [make_media(read_text(part.get("mime")), data=None, url=url, name=name)]
+        self.draft.add_loss(place, "a file whose bytes are not in the session")
+        return []
+
+    def _read_answer(
+        self, place: str, message: Mapping[str, Any], parts: list[dict[str, Any]]
+    ) -> None:
+        steps = _split_steps(parts)
+        for number, step in enumerate(steps):
+            end = next((each for each in step if each.get("type") == "step-finish"), {})
+            is_last = number == len(steps) - 1
+            self.draft.origin = _make_origin(message, end, is_last)
+            self.draft.begin_turn(f"{read_text(message.get('id'))} {number}")
+            for part in step:
+                self._read_part(f"{place}.{read_text(part.get('id'))}", part)
+            for part in step:
+                if part.get("type") == "tool":
+                    self._read_result(f"{place}.{read_text(part.get('id'))}", part)
+        error = read_table(message.get("error"))
+        if error and not steps:
+            reason = f"the error {read_text(error.get('name'))!r} instead of an answer"
+            self.draft.add_loss(place, reason)
+
+    def _read_part(self, place: str, part: Mapping[str, Any]) -> None:
+        match part:
+            case {"type": "text", "text": str(text)}:
+                self.draft.add_answer([TextualContent(text)] if text else [])
+            case {"type": "reasoning", "text": str(text)}:
+                signature = _find_signature(read_table(part.get("metadata")))
+                if text or signature:
+                    self.draft.add_answer([ReasoningContent(text=text, signature=signature)])
+            case {"type": "file"}:
+                self.draft.add_answer(self._read_file(place, part))
+            case {"type": "tool"}:
+                state = read_table(part.get("state"))
+                raw = read_text(state.get("raw")) if not state.get("input") else ""
+                self.draft.add_invocation(
+                    read_text(part.get("callID")),
+                    read_text(part.get("tool")) or "unknown",
+                    raw or write_json(state.get("input") or {}),
+                    "json",
+                    Owner.OURS,
+                )
+            case {"type": "step-start" | "step-finish"}:
+                pass  # read with the step
+            case _:
+                self._add_part_loss(place, part)
+
+    def _read_result(self, place: str, part: Mapping[str, Any]) -> None:
+        state = read_table(part.get("state"))
+        is_error = state.get("status") == "error"
+        if not is_error and state.get("status") != "completed":
+            return
+        text = read_text(state.get("error" if is_error else "output"))
+        contents: list[AnyContent] = [TextualContent(text)] if text else []
+        for attachment in read_tables(state.get("attachments")):
+            contents += self._read_file(f"{place}.attachments", attachment)
+        self.draft.add_result(
+            read_text(part.get("callID")),
+            read_text(part.get("tool")) or None,
+            contents,
+            is_error=is_error,
+            owner=Owner.OURS,
+        )
+
+    def _add_part_loss(self, place: str, part: Mapping[str, Any]) -> None:
+        kind = part.get("type")
+        self.draft.add_loss(place, f"a part of the kind {kind!r} has no counterpart")
+
+
+def _split_steps(parts: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Split the parts of an answer after each end of a step."""
+    steps: list[list[dict[str, Any]]] = [[]]
+    for part in parts:
+        steps[-1].append(part)
+        if part.get("type") == "step-finish":
+            steps.append([])
+    return [step for step in steps if step]
+
+
+def _make_origin(message: Mapping[str, Any], end: Mapping[str, Any], is_last: bool) -> Origin:
+    """Create the origin of a step; the usage of the whole message is used without one."""
+    provider = read_text(message.get("providerID"))
+    reason = read_text(end.get("reason")) or (read_text(message.get("finish")) if is_last else "")
+    stop_reason = _STOP_REASONS.get(reason, StopReason.UNKNOWN)
+    error = read_text(read_table(message.get("error")).get("name"))
+    if error and is_last:
+        is_abort = error == "MessageAbortedError"
+        stop_reason = StopReason.INTERRUPTED if is_abort else StopReason.FAILED
+    return Origin(
+        provider=_PROVIDERS.get(provider, provider) or SOURCE,
+        model=read_text(message.get("modelID")) or "unknown",
+        protocol=_PROTOCOLS.get(provider),
+        stop_reason=stop_reason,
+        native_stop_reason=reason or None,
+        usage=_read_usage(read_table(end.get("tokens") if end else message.get("tokens"))),
+    )
+
+
+def _read_usage(tokens: Mapping[str, Any]) -> Usage | None:
+    cache = read_table(tokens.get("cache"))
+    if not any((*map(tokens.get, ("input", "output", "reasoning")), *cache.values())):
+        return None  # zero everywhere means that the answer broke off
+    return Usage(
+        input_tokens=read_count(tokens.get("input")),
+        cache_read_tokens=read_count(cache.get("read")),
+        cache_write_tokens=read_count(cache.get("write")),
+        output_tokens=read_count(tokens.get("output")),
+        reasoning_tokens=read_count(tokens.get("reasoning")),
+        native=write_json(tokens),
+    )
+
+
+def _find_signature(metadata: Mapping[str, Any]) -> str | None:
+    for vendor, field in _SIGNATURES.items():
+        if signature := read_text(read_table(metadata.get(vendor)).get(field)):
+            return signature
+    return None
+
+
+def _read_moment(milliseconds: object) -> Any:
+    is_number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
+    return read_moment(milliseconds / 1000 if is_number else None)  # type: ignore[operator]

@@ -1,0 +1,202 @@
+"""Sessions of Claude Code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from support.stores.sessions import (
+    PNG,
+    SESSION,
+    answer_claude,
+    ask_claude,
+    make_claude_line,
+    write_lines,
+)
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.exchange import import_conversations
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    StopReason,
+)
+from vibe_llms.messages.contents import ImageContent, NativeContent, ReasoningContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.views import usage_of
+
+THINKING = {"type": "thinking", "thinking": "Files?", "signature": "sig"}
+LIST = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
+READ = {"type": "tool_use", "id": "toolu_2", "name": "Read", "input": {"file_path": "a.py"}}
+
+
+def give(call: str, content: object, **fields: object) -> list[dict[str, object]]:
+    return [{"tool_use_id": call, "type": "tool_result", "content": content, **fields}]
+
+
+SIMPLE = [
+    {"type": "file-history-snapshot", "messageId": "u", "snapshot": {}, "isSnapshotUpdate": False},
+    {"type": "summary", "summary": "Old title", "leafUuid": "x"},
+    {"type": "ai-title", "aiTitle": "Files of a shop", "sessionId": SESSION},
+    ask_claude("u", None, "What is here?"),
+    answer_claude("a", "u", THINKING),
+    answer_claude("aa", "a", {"type": "text", "text": "I look."}),
+    answer_claude("aaa", "aa", LIST),
+    answer_claude("aaaa", "aaa", READ, stop_reason="tool_use"),
+    ask_claude("r", "aaa", give("toolu_1", "a.py"), toolUseResult={"stdout": "a.py"}),
+    ask_claude("rr", "aaaa", give("toolu_2", [{"type": "text", "text": "gone"}], is_error=True)),
+    answer_claude(
+        "b", "rr", {"type": "text", "text": "One file."}, answer="msg_2", stop_reason="end_turn"
+    ),
+]
+
+
+def read(path: Path) -> list[Translation[Conversation]]:
+    return list(import_conversations(path))
+
+
+def tell_reasons(found: Translation[Conversation]) -> list[str]:
+    return [loss.reason for loss in found.losses]
+
+
+def test_a_session_with_parallel_calls(tmp_path: Path) -> None:
+    """The results are on two branches, and both are kept."""
+    (found,) = read(write_lines(tmp_path / f"{SESSION}.jsonl", *SIMPLE))
+    canisters = found.value.canisters
+    assert [each.role for each in canisters] == [
+        "user", "assistant", "assistant", "invocation", "invocation", "result", "result",
+        "assistant",
+    ]  # fmt: skip
+    assert found.value.metadata.name == "Files of a shop"
+    assert found.value.metadata.created == datetime(2026, 2, 18, 10, 0, 1, tzinfo=UTC)
+    assert canisters[1].content == (ReasoningContent(text="Files?", signature="sig"),)
+    call, result, failed = canisters[3], canisters[5], canisters[6]
+    assert isinstance(call, InvocationCanister)
+    assert (call.name, call.arguments, call.owner) == ("Bash", '{"command":"ls"}', Owner.OURS)
+    assert isinstance(result, ResultCanister)
+    assert (result.text, result.name, result.invocation_id) == ("a.py", "Bash", "toolu_1")
+    assert isinstance(failed, ResultCanister)
+    assert (failed.text, failed.is_error) == ("gone", True)
+    first, second = canisters[1].origin, canisters[7].origin
+    assert first is not None
+    assert second is not None
+    assert (first.provider, first.protocol, first.response_id) == ("anthropic", "messages", "msg_1")
+    assert [first.stop_reason, second.stop_reason] == [StopReason.INVOCATION, StopReason.ANSWERED]
+    assert len({each.turn_id for each in canisters[1:5]}) == 1
+    assert canisters[7].turn_id != canisters[1].turn_id
+    usage = usage_of(canisters)
+    assert usage is not None
+    assert (usage.cache_write_tokens, usage.cache_write_long_tokens) == (120, 80)
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (8, 4000, 18)
+    assert tell_reasons(found) == [
+        "a line of the kind 'file-history-snapshot' is not a message",
+        "the structured form of a result; its text is kept",
+    ]
+
+
+def test_a_session_that_grows_keeps_its_ids(tmp_path: Path) -> None:
+    path = tmp_path / f"{SESSION}.jsonl"
+    (before,) = read(write_lines(path, *SIMPLE))
+    (after,) = read(write_lines(path, *SIMPLE, ask_claude("v", "b", "Thanks")))
+    ids = [each.id for each in before.value.canisters]
+    assert [each.id for each in after.value.canisters][:-1] == ids
+    assert after.value.id == before.value.id
+
+
+def test_an_edited_question_leaves_its_branch(tmp_path: Path) -> None:
+    (found,) = read(
+        write_lines(
+            tmp_path / "s.jsonl",
+            ask_claude("u", None, "one"),
+            answer_claude("a", "u", {"type": "text", "text": "1"}, answer="m1"),
+            ask_claude("v", "a", "two"),
+            answer_claude("b", "v", {"type": "text", "text": "2"}, answer="m2"),
+            ask_claude("w", "a", "zwei"),
+        )
+    )
+    assert [each.text for each in found.value.canisters] == ["one", "1", "zwei"]
+    assert tell_reasons(found) == ["a message on a branch other than the last one"] * 2
+
+
+def test_a_compaction_keeps_the_messages_before(tmp_path: Path) -> None:
+    boundary = make_claude_line(
+        "system", "c", None, subtype="compact_boundary", logicalParentUuid="b", isMeta=False
+    )
+    summary = ask_claude("s", "c", "This session continues …", isCompactSummary=True)
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *SIMPLE, boundary, summary))
+    last = found.value.canisters[-1]
+    assert (last.role, last.text) == ("document", "This session continues …")
+    assert len(found.value) == 9
+
+
+def test_a_missing_parent_does_not_hide_the_lines_before(tmp_path: Path) -> None:
+    lines = [*SIMPLE, ask_claude("v", "not-in-this-file", "And now?")]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert len(found.value) == 9
+
+
+def test_subagents_are_conversations_of_their_own(tmp_path: Path) -> None:
+    side = {"isSidechain": True}
+    inside = [
+        ask_claude("p", None, "Search.", **side),
+        {**answer_claude("pp", "p", {"type": "text", "text": "Found."}, answer="m9"), **side},
+    ]
+    write_lines(tmp_path / f"{SESSION}.jsonl", *SIMPLE, *inside)
+    own = ask_claude("q", None, "Plan.", agentId="a748733", **side)
+    write_lines(tmp_path / SESSION / "subagents" / "agent-a748733.jsonl", own)
+    agent, session, other = sorted(read(tmp_path), key=lambda each: str(each.value.metadata.name))
+    assert [len(each.value) for each in (session, agent, other)] == [1, 8, 2]
+    parts = [session, other]
+    assert {each.value.metadata.tags for each in parts} == {(f"of:{agent.value.id}",)}
+
+
+def test_media_and_unknown_blocks(tmp_path: Path) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    redacted = {"type": "redacted_thinking", "data": "secret"}
+    (found,) = read(
+        write_lines(
+            tmp_path / "s.jsonl",
+            ask_claude("u", None, [{"type": "text", "text": "See:"}, image]),
+            answer_claude("a", "u", redacted),
+            answer_claude("aa", "a", search),
+            answer_claude("aaa", "aa", LIST),
+            ask_claude("r", "aaa", give("toolu_1", [image, {"type": "odd"}])),
+            ask_claude("rr", "r", give("toolu_unknown", "lost")),
+            ask_claude("m", "rr", "A reminder.", isMeta=True),
+            make_claude_line("attachment", "t", "m", attachment={"type": "todo", "content": []}),
+            ask_claude("v", "t", "Well?"),
+        )
+    )
+    question, hidden, native, _, result, unknown, meta, attachment, _ = found.value.canisters
+    assert isinstance(question.content[1], ImageContent)
+    assert isinstance(hidden, AssistantCanister)
+    assert hidden.content[0] == ReasoningContent(
+        signature="secret", native=getattr(hidden.content[0], "native", None)
+    )
+    assert isinstance(native.content[0], NativeContent)
+    assert '"srv_1"' in native.content[0].native.data
+    assert isinstance(result.content[0], ImageContent)
+    assert result.content[1].text == '{"type":"odd"}'  # type: ignore[union-attr]
+    assert [each.role for each in (unknown, meta, attachment)] == ["document"] * 3
+    assert attachment.text == '{"type":"todo","content":[]}'
+    assert [str(loss.kind) for loss in found.losses] == ["coerced", "coerced"]
+
+
+def test_a_damaged_line_is_a_loss(tmp_path: Path) -> None:
+    lines = [SIMPLE[3], '{"type": "assis', "[1]", ask_claude("v", "u", "Hello?")]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [each.text for each in found.value.canisters] == ["What is here?", "Hello?"]
+    assert [(each.path, each.reason) for each in found.losses] == [
+        ("s.jsonl: line 2", "a damaged line"),
+        ("s.jsonl: line 3", "a damaged line"),
+    ]
+
+
+def test_an_error_of_the_api_has_no_model(tmp_path: Path) -> None:
+    error = answer_claude(
+        "a", "u", {"type": "text", "text": "API Error: 529"}, model="<synthetic>", answer="x"
+    )
+    (found,) = read(write_lines(tmp_path / "s.jsonl", SIMPLE[3], error))
+    assert found.value.canisters[1].origin is None

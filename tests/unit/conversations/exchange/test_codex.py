@@ -1,0 +1,178 @@
+"""Sessions of Codex."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.stores.sessions import PNG, make_codex_item, make_codex_line, write_lines
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.exchange import import_conversations
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, StopReason
+from vibe_llms.messages.contents import ImageContent, NativeContent, ReasoningContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.views import usage_of
+
+NAME = "rollout-2026-02-18T10-00-00-019a2d7a.jsonl"
+META = make_codex_line(
+    "session_meta",
+    {
+        "id": "019a2d7a-41c4-78b1-b7cc-a45d62a89cd5",
+        "timestamp": "2026-02-18T10:00:00.000Z",
+        "cwd": "/srv/shop",
+        "originator": "codex_cli_rs",
+        "cli_version": "0.98.0",
+        "source": "cli",
+        "model_provider": "openai",
+        "base_instructions": {"text": "You are a coding agent."},
+    },
+)
+
+
+def ask(text: str, role: str = "user") -> dict[str, object]:
+    return make_codex_item("message", role=role, content=[{"type": "input_text", "text": text}])
+
+
+def say(text: str) -> dict[str, object]:
+    content = [{"type": "output_text", "text": text}]
+    return make_codex_item("message", 9, role="assistant", content=content)
+
+
+def count(total: int, cached: int, output: int, reasoning: int) -> dict[str, object]:
+    usage = {
+        "input_tokens": total,
+        "cached_input_tokens": cached,
+        "output_tokens": output,
+        "reasoning_output_tokens": reasoning,
+        "total_tokens": total + output,
+    }
+    info = {"total_token_usage": usage, "last_token_usage": usage, "model_context_window": 272_000}
+    return make_codex_line("event_msg", {"type": "token_count", "info": info, "rate_limits": None})
+
+
+SESSION = [
+    META,
+    make_codex_line("turn_context", {"cwd": "/srv/shop", "model": "gpt-5.3-codex"}),
+    ask("<permissions instructions>", "developer"),
+    ask("<environment_context>\n  <cwd>/srv/shop</cwd>\n</environment_context>"),
+    ask("How many files?"),
+    make_codex_line("event_msg", {"type": "user_message", "message": "How many files?"}),
+    make_codex_item(
+        "reasoning",
+        summary=[{"type": "summary_text", "text": "**Counting**"}],
+        content=None,
+        encrypted_content="gAAAA",
+    ),
+    make_codex_item(
+        "function_call", name="shell", arguments='{"command":["ls"]}', call_id="call_1"
+    ),
+    make_codex_item("custom_tool_call", name="apply_patch", input="*** Begin", call_id="call_2"),
+    count(1000, 900, 50, 30),
+    make_codex_item("function_call_output", call_id="call_1", output="a.py"),
+    make_codex_item("custom_tool_call_output", call_id="call_2", output="Done"),
+    count(1000, 900, 50, 30),
+    say("One file."),
+    count(1100, 1000, 10, 0),
+]
+
+
+def read(path: Path) -> list[Translation[Conversation]]:
+    return list(import_conversations(path))
+
+
+def test_a_session(tmp_path: Path) -> None:
+    (found,) = read(write_lines(tmp_path / NAME, *SESSION))
+    canisters = found.value.canisters
+    assert [each.role for each in canisters] == [
+        "supervisor", "supervisor", "document", "user", "assistant", "invocation", "invocation",
+        "result", "result", "assistant",
+    ]  # fmt: skip
+    assert found.losses == ()
+    assert found.value.metadata.created.year == 2026
+    reasoning = ReasoningContent(summary=["**Counting**"], signature="gAAAA")
+    assert canisters[4].content == (reasoning,)
+    calls = [each for each in canisters if isinstance(each, InvocationCanister)]
+    assert [(each.name, each.form, each.arguments) for each in calls] == [
+        ("shell", "json", '{"command":["ls"]}'),
+        ("apply_patch", "text", "*** Begin"),
+    ]
+    results = [each for each in canisters if isinstance(each, ResultCanister)]
+    assert [(each.invocation_id, each.name) for each in results] == [
+        ("call_1", "shell"),
+        ("call_2", "apply_patch"),
+    ]
+    origins = [each.origin for each in (*canisters[4:7], canisters[9]) if each.origin]
+    assert {(each.provider, each.model, each.protocol) for each in origins} == {
+        ("openai_responses", "gpt-5.3-codex", "responses")
+    }
+    assert [each.stop_reason for each in origins] == [StopReason.INVOCATION] * 3 + [
+        StopReason.ANSWERED
+    ]
+    assert len({each.turn_id for each in canisters[4:7]}) == 1
+    usage = usage_of(canisters)
+    assert usage is not None
+    assert (usage.input_tokens, usage.cache_read_tokens) == (200, 1900)
+    assert (usage.output_tokens, usage.reasoning_tokens) == (30, 30)
+
+
+def test_an_older_session_without_envelopes(tmp_path: Path) -> None:
+    lines = [
+        {"id": "old", "timestamp": "2025-06-01T10:00:00.000Z", "instructions": "Be brief."},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+        {"type": "local_shell_call", "call_id": "c", "action": {"type": "exec", "command": ["ls"]}},
+        {
+            "type": "function_call_output",
+            "call_id": "c",
+            "output": {"content": "no", "success": False},
+        },
+    ]
+    (found,) = read(write_lines(tmp_path / NAME, *lines))
+    assert [each.role for each in found.value.canisters] == [
+        "supervisor", "user", "invocation", "result"
+    ]  # fmt: skip
+    result = found.value.canisters[3]
+    assert isinstance(result, ResultCanister)
+    assert (result.text, result.is_error, result.name) == ("no", True, "local_shell")
+
+
+def test_summaries_media_and_unknown_items(tmp_path: Path) -> None:
+    image = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    lines = [
+        META,
+        make_codex_item("message", role="user", content=[image, {"type": "odd"}]),
+        make_codex_item("web_search_call", status="completed", action={"type": "search"}),
+        make_codex_item("function_call_output", call_id="unknown", output=[image]),
+        make_codex_line("compacted", {"message": "So far: …", "replacement_history": [{}]}),
+        make_codex_line("event_msg", {"type": "turn_aborted", "reason": "interrupted"}),
+        make_codex_item("ghost_snapshot", ghost_commit={"id": "abc"}),
+        '{"timestamp": "2026',
+    ]
+    (found,) = read(write_lines(tmp_path / NAME, *lines))
+    _, question, search, lost, summary = found.value.canisters
+    assert isinstance(question.content[0], ImageContent)
+    assert question.content[0].mime_type == "image/png"
+    assert isinstance(search.content[0], NativeContent)
+    assert [each.role for each in (lost, summary)] == ["document", "document"]
+    assert summary.text == "So far: …"
+    assert [each.reason for each in found.losses] == [
+        "a content of the kind 'odd' is kept as JSON",
+        "the shortened history after a summary; the whole history is kept",
+        "an event of the kind 'turn_aborted' is not a message",
+        "a line that is not a message",
+        "a damaged line",
+    ]
+
+
+def test_a_folder_has_many_sessions_and_each_grows(tmp_path: Path) -> None:
+    write_lines(tmp_path / "2026" / "02" / "18" / NAME, *SESSION)
+    other = make_codex_line("session_meta", {"id": "other"})
+    write_lines(tmp_path / "2026" / "02" / "19" / f"rollout-{NAME}", other, ask("Hi"))
+    write_lines(tmp_path / "2026" / "02" / "19" / "rollout-empty.jsonl", other)
+    first, second = read(tmp_path)
+    assert [len(first.value), len(second.value)] == [10, 1]
+    write_lines(tmp_path / "2026" / "02" / "18" / NAME, *SESSION, ask("Thanks"))
+    again, _ = read(tmp_path)
+    assert again.value.id == first.value.id
+    assert [each.id for each in again.value.canisters][:-1] == [
+        each.id for each in first.value.canisters
+    ]
