@@ -1,15 +1,13 @@
-// Conversations: search, read, rename, fork, export.
-import { ask as askPerson, complain, make, press, quote, save, say, show } from './elements.js';
-import { ask, fetchDocument, Refusal } from './service.js';
-import { composeMessages, readFirstWords } from './messages.js';
+// Conversations: list and search.
+import { complain, make, press, quote, say, show } from './elements.js';
+import { ask } from './service.js';
 import { tellShown } from './runs.js';
 import { count, tellMoment, titleOf } from './words.js';
 
 const PAGE = 50;
-const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
 
 export async function showConversations(main, signal) {
-  const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Search words' });
+  const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Search words', placeholder: 'Search' });
   const meaning = make('input', { type: 'checkbox', id: 'meaning' });
   const list = make('ul', { class: 'rows', 'aria-label': 'Conversations' });
   const notes = make('p', { class: 'warning', hidden: true });
@@ -56,7 +54,7 @@ export async function showConversations(main, signal) {
 }
 
 function linkTo(row, text) {
-  return make('a', { href: `#/conversations/${encodeURIComponent(row.id)}`, class: 'title' }, quote(text));
+  return make('a', { href: `#/talk/${encodeURIComponent(row.id)}`, class: 'title' }, quote(text));
 }
 
 function composeRow(row) {
@@ -90,68 +88,4 @@ function markWords(text, marks) {
     at = end;
   }
   return [...parts, letters.slice(at).join('')];
-}
-
-export async function showConversation(main, signal, id) {
-  const path = `conversations/${encodeURIComponent(id)}`;
-  const heading = make('h1', {});
-  const facts = make('p', { class: 'facts' });
-  const messages = make('div', { class: 'messages' });
-  const form = make('select', { id: 'form', 'aria-label': 'Export format' }, FORMS.map(([name, text]) => make('option', { value: name }, text)));
-  const link = make('a', { class: 'button', href: `#/runs/${encodeURIComponent(id)}`, hidden: true }, 'Run');
-  let name = '';
-
-  async function attempt(perform) {
-    try {
-      complain(null);
-      await perform();
-    } catch (error) {
-      if (!signal.aborted) complain(error);
-    }
-  }
-  function entitle(metadata) {
-    name = metadata.name ?? '';
-    show(heading, quote(name || readFirstWords(messages) || id));
-  }
-  const rename = () =>
-    attempt(async () => {
-      const answer = await askPerson('Rename the conversation', [['name', 'Name', { value: name, dir: 'auto' }]], 'Rename');
-      if (!answer) return;
-      entitle((await ask(path, { method: 'PATCH', body: { name: answer.name } })).metadata);
-      say('Renamed.');
-    });
-  const fork = (index) =>
-    attempt(async () => {
-      const body = index === undefined ? {} : { from_index: index };
-      const told = await ask(`${path}/fork`, { method: 'POST', body });
-      say('Forked.');
-      location.hash = `#/conversations/${encodeURIComponent(told.id)}`;
-    });
-  const write = () =>
-    attempt(async () => {
-      const written = await fetchDocument(`${path}/export?format=${form.value}`);
-      save(written.blob, written.name);
-      say(`Saved as ${written.name}.`);
-    });
-
-  const actions = make(
-    'div',
-    { class: 'actions' },
-    press('Rename', rename, { id: 'rename' }),
-    press('Fork', () => fork(), { id: 'fork' }),
-    make('span', { class: 'joined' }, press('Export as', write, { id: 'export' }), form),
-    link,
-  );
-  show(main, make('div', { class: 'head' }, heading, actions), facts, messages);
-  const page = await composeMessages(messages, id, signal, { onFork: fork, level: 2 });
-  entitle(page.metadata);
-  show(facts, `${count(page.count, 'message')} · `, make('code', {}, id));
-  for (const notice of page.notices) messages.prepend(make('p', { class: 'warning' }, quote(notice)));
-  tellShown();
-  try {
-    await ask(`runs/${encodeURIComponent(id)}`, { signal });
-    link.hidden = false;
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-  }
 }

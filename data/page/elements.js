@@ -27,7 +27,7 @@ export function make(tag, attributes = {}, ...children) {
       element.setAttribute(name, SHOWN_ATTRIBUTES.has(name) ? sanitize(text) : text);
     }
   }
-  const shown = children.flat().filter((each) => each !== null && each !== undefined);
+  const shown = children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false);
   element.append(...shown.map(clean));
   return element;
 }
@@ -49,7 +49,7 @@ export function press(label, perform, attributes = {}) {
 export function show(place, ...children) {
   const focused = document.activeElement;
   const id = place.contains(focused) ? focused.id : '';
-  place.replaceChildren(...children.flat().filter(Boolean).map(clean));
+  place.replaceChildren(...children.flat(Infinity).filter(Boolean).map(clean));
   if (id) document.getElementById(id)?.focus({ preventScroll: true });
 }
 

@@ -75,7 +75,7 @@ function describe(node) {
 }
 
 function linkTo(node) {
-  return `#/conversations/${encodeURIComponent(node.conversation_id)}`;
+  return `#/talk/${encodeURIComponent(node.conversation_id)}`;
 }
 
 function composeNode(node) {

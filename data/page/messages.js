@@ -1,26 +1,30 @@
 // The messages of a conversation, one article per canister.
-import { complain, make, press, quote, save } from './elements.js';
+import { complain, make, press, quote, save, say } from './elements.js';
 import { ask, fetchDocument } from './service.js';
-import { layOut, reveal, tellMoment } from './words.js';
+import { composeText } from './texts.js';
+import { count, layOut, reveal, tellMoment } from './words.js';
 
 const PAGE = 200;
 const PICTURES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 const WORDS = {
-  user: 'User',
-  supervisor: 'Supervisor',
+  user: 'You',
+  supervisor: 'System prompt',
   document: 'Document',
   assistant: 'Assistant',
   invocation: 'Calls',
   result: 'Result',
 };
+const FOLDED = new Set(['supervisor', 'document', 'invocation', 'result']);
+const PREVIEW = 90;
 
-// Append the messages that are not shown yet; a conversation only grows.
-export async function composeMessages(place, id, signal, { onFork, level = 3 } = {}) {
+// Append the messages that are not shown yet; a conversation only grows. `verbs` returns the
+// buttons of a message.
+export async function composeMessages(place, id, signal, { verbs = () => [], level = 3 } = {}) {
   for (;;) {
     const after = place.querySelectorAll(':scope > article').length;
     const page = await ask(`conversations/${encodeURIComponent(id)}?limit=${PAGE}&after=${after}`, { signal });
     if (place.querySelectorAll(':scope > article').length !== after) continue; // another call was faster
-    place.append(...page.data.map((each, index) => composeMessage(each, after + index, { id, signal, onFork, level })));
+    place.append(...page.data.map((each, index) => composeMessage(each, after + index, { id, signal, verbs, level })));
     if (!page.has_more) return page;
   }
 }
@@ -30,41 +34,81 @@ export function readFirstWords(place) {
   return place.querySelector('.message.user .text')?.textContent.trim().slice(0, 120) ?? '';
 }
 
-function composeMessage(canister, index, { id, signal, onFork, level }) {
-  const role = WORDS[canister.role] ?? canister.role;
-  const named = canister.name ?? canister.title;
-  const call = canister.role === 'invocation' ? canister.arguments ?? '' : null;
-  return make(
-    'article',
-    { class: `message ${WORDS[canister.role] ? canister.role : ''}`, id: `message-${index}`, 'aria-label': `${role} ${index + 1}` },
-    make(
-      'header',
-      {},
-      make(`h${level}`, {}, role, named ? ' ' : null, named ? quote(reveal(named)) : null),
-      canister.is_error ? make('span', { class: 'mark failed' }, 'error') : null,
-      make('span', { class: 'facts' }, tellMoment(canister.timestamp)),
-      onFork ? press('Fork here', () => onFork(index + 1), { class: 'quiet', 'aria-label': `Fork after message ${index + 1}` }) : null,
-    ),
-    call === null ? null : make('pre', { dir: 'ltr' }, canister.form === 'text' ? reveal(call) : layOut(call)),
-    // A cache hint is only for vendors.
-    (canister.content ?? []).filter((each) => each.type !== 'cache').map((each) => composeContent(each, id, signal)),
-  );
+export function readText(canister) {
+  return (canister.content ?? []).filter((each) => each.type === 'text').map((each) => each.text ?? '').join('\n\n');
 }
 
-function composeContent(content, id, signal) {
-  if (content.type === 'text') return composeText(content.text ?? '');
+function composeMessage(canister, index, { id, signal, verbs, level }) {
+  const { role } = canister;
+  const known = WORDS[role] ?? role;
+  const named = canister.name ?? canister.title;
+  const head = make(`h${level}`, {}, known, named ? ' ' : null, named ? quote(reveal(named)) : null);
+  const mark = canister.is_error ? make('span', { class: 'mark failed' }, 'error') : null;
+  const whole = make('div', { class: 'content' }, composeContents(canister, id, signal));
+  const facts = make('span', { class: 'facts' }, tellMoment(canister.timestamp), tellOrigin(canister));
+  const buttons = verbs(canister, index);
+  const article = make('article', {
+    class: `message ${WORDS[role] ? role : ''} ${role === 'assistant' && !readText(canister) ? 'wordless' : ''}`.trim(), id: `message-${index}`, 'aria-label': `${known} ${index + 1}`,
+  });
+  article.canister = canister;
+  const foot = make('footer', {}, facts, buttons.length ? make('span', { class: 'verbs' }, buttons) : null);
+  if (FOLDED.has(role)) {
+    const preview = make('span', { class: 'facts preview' }, quote(tellShort(canister)));
+    article.append(make('details', { class: 'fold' }, make('summary', {}, head, mark, preview), whole, foot));
+  } else {
+    article.append(make('header', {}, head, mark), whole, foot);
+  }
+  return article;
+}
+
+function tellShort(canister) {
+  const text = canister.role === 'invocation' ? canister.arguments ?? '' : readText(canister);
+  const line = reveal(text.slice(0, 4 * PREVIEW)).replace(/(\\u000a|\s)+/g, ' ').trim();
+  return line.length > PREVIEW ? `${line.slice(0, PREVIEW)}…` : line;
+}
+
+function tellOrigin({ origin }) {
+  if (!origin) return null;
+  const { usage } = origin;
+  const tokens = ['input_tokens', 'output_tokens', 'reasoning_tokens', 'cache_read_tokens', 'cache_write_tokens']
+    .reduce((sum, name) => sum + (usage?.[name] ?? 0), 0);
+  return [' · ', quote(origin.model || origin.provider || ''), tokens ? ` · ${count(tokens, 'token')}` : ''];
+}
+
+function composeContents(canister, id, signal) {
+  // A cache hint is only for vendors.
+  const contents = (canister.content ?? []).filter((each) => each.type !== 'cache');
+  const isCall = canister.role === 'invocation';
+  return [
+    isCall ? make('pre', { dir: 'ltr' }, canister.form === 'text' ? reveal(canister.arguments ?? '') : layOut(canister.arguments ?? '')) : null,
+    contents.map((each) => composeContent(each, id, signal, canister.role)),
+  ];
+}
+
+function composeContent(content, id, signal, role) {
+  if (content.type === 'text') return composeText(content.text ?? '', role);
   if (content.type === 'refusal') {
-    return make('div', {}, make('span', { class: 'mark failed' }, 'refused'), composeText(content.text ?? ''));
+    return make('div', {}, make('span', { class: 'mark failed' }, 'refused'), composeText(content.text ?? '', role));
   }
   if (content.type === 'reasoning') {
     const told = content.text || (content.summary ?? []).join('\n\n') || '(kept by the vendor)';
-    return make('details', {}, make('summary', {}, 'Reasoning'), composeText(told));
+    return composeReasoning(composeText(told, 'reasoning'));
   }
   return composeMedia(content, id, signal);
 }
 
-function composeText(text) {
-  return make('div', { class: 'text', dir: 'auto' }, text);
+export function composeReasoning(text) {
+  return make('details', { class: 'fold reasoning' }, make('summary', {}, 'Reasoning'), make('div', { class: 'content' }, text));
+}
+
+export function composeCopy(read, label = 'Copy') {
+  const button = press(label, async () => {
+    await navigator.clipboard.writeText(read());
+    button.textContent = 'Copied';
+    say('Copied.');
+    setTimeout(() => (button.textContent = label), 1500);
+  }, { class: 'quiet' });
+  return button;
 }
 
 // Stored media can be viewed or saved; other media are only named, because the page loads nothing from other servers.

@@ -1,18 +1,22 @@
 // Show the page that the part of the address after # names.
 import { complain, make, say, show } from './elements.js';
 import { adoptKey, ask, askForKey, wait } from './service.js';
-import { showConversation, showConversations } from './conversations.js';
+import { showConversations } from './conversations.js';
+import { readOffers } from './models.js';
 import { showApprovals, showRun, showRuns, tellShown } from './runs.js';
+import { showTalk } from './talk.js';
 import { count } from './words.js';
 
 const LOOK = 2000;
 const main = document.getElementById('main');
 const PAGES = [
+  [/^#\/talk$/, showTalk],
+  [/^#\/talk\/([^/]+)$/, showTalk],
   [/^#\/runs$/, showRuns],
   [/^#\/runs\/([^/]+)$/, showRun],
   [/^#\/approvals$/, showApprovals],
   [/^#\/conversations$/, showConversations],
-  [/^#\/conversations\/([^/]+)$/, showConversation],
+  [/^#\/conversations\/([^/]+)$/, showTalk],
 ];
 let leaving = new AbortController();
 
@@ -20,7 +24,13 @@ let leaving = new AbortController();
 function takeKey() {
   const given = /^#key=([^&]+)$/.exec(location.hash);
   if (given) adoptKey(decode(given[1]));
-  if (given || !location.hash) history.replaceState(null, '', '#/runs');
+  return Boolean(given) || !location.hash;
+}
+
+// Where runs can be started, the first page is for talking.
+async function goHome() {
+  const offers = await readOffers().catch(() => null);
+  history.replaceState(null, '', offers ? '#/talk' : '#/runs');
 }
 
 function decode(text) {
@@ -35,7 +45,8 @@ async function go() {
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  takeKey();
+  if (takeKey()) await goHome();
+  if (signal.aborted) return;
   complain(null);
   const found = PAGES.map(([pattern, perform]) => [pattern.exec(location.hash), perform]).find(([match]) => match);
   for (const link of document.querySelectorAll('nav a')) {

@@ -13,7 +13,7 @@ const MAX_RUNS = 500;
 const KEPT = 500; // how many events are shown
 const STATES = ['working', 'waiting', 'queued', 'due', 'broken_off', 'stopped', 'ended'];
 const LEFT = new Set(['due', 'broken_off', 'stopped']); // states in which nothing runs
-const OPEN = new Set(['queued', 'working', 'waiting', 'due', 'broken_off']);
+export const OPEN = new Set(['queued', 'working', 'waiting', 'due', 'broken_off']);
 
 export function tellShown() {
   document.dispatchEvent(new Event('shown'));
@@ -190,7 +190,7 @@ export async function showRun(main, signal, id) {
 }
 
 // Refresh once for many events.
-function collect(look, signal) {
+export function collect(look, signal) {
   let timer = 0;
   let busy = false;
   return function soon() {
@@ -246,7 +246,7 @@ function composeVerbs(path, read, look, performs) {
       detach.hidden = !run.is_attached || !OPEN.has(run.state);
       resume.hidden = !performs || (OPEN.has(run.state) && run.state !== 'broken_off');
       fork.hidden = !performs || run.kind === 'flow'; // flows are forked at a node
-      link.href = `#/conversations/${encodeURIComponent(run.id)}`;
+      link.href = `#/talk/${encodeURIComponent(run.id)}`;
     },
   };
 }

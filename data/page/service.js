@@ -17,6 +17,20 @@ export function adoptKey(key) {
   else sessionStorage.removeItem(KEY);
 }
 
+// Drafts and choices, while the tab is open: another user of the browser does not see them.
+export function remember(name, text) {
+  try {
+    if (text) sessionStorage.setItem(`vibe-${name} ${PLACE}`, text);
+    else sessionStorage.removeItem(`vibe-${name} ${PLACE}`);
+  } catch {
+    // the storage is full: the text is only in its field
+  }
+}
+
+export function recall(name) {
+  return sessionStorage.getItem(`vibe-${name} ${PLACE}`) ?? '';
+}
+
 let asking = null;
 
 export function askForKey(reason = 'Enter your key.') {

@@ -19,6 +19,7 @@ from support.stores.postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs, WatchedEvent
 from vibe_llms.agents.remote import connect
 from vibe_llms.agents.run_specs import RunSpec
+from vibe_llms.conversations import Conversation
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
@@ -33,6 +34,7 @@ from vibe_llms.flows.outlining import read_outline
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.messages.views import text_of
 from vibe_llms.runs.summaries import RunSummary
 
 DONE = [say("Done.")]
@@ -292,6 +294,35 @@ async def test_a_fork_is_a_run_of_its_own(environment: RunsEnvironment) -> None:
         await environment.runs.fork(run_id, node="A")
     with pytest.raises(RequestError, match="Only flows have nodes"):
         await environment.runs.fork(run_id, visit=2)
+
+
+@pytest.mark.slow
+async def test_a_conversation_is_continued_by_another_model(environment: RunsEnvironment) -> None:
+    """In place, with a message; a fork of it without one if the last message has no answer."""
+    runs, store = environment.runs, environment.premises.store
+    run_id = (await environment.start([invoke("pay")], DONE)).id
+    await environment.wait(run_id, "waiting")
+    echo = RunSpec(model="scripted:echo")
+    with pytest.raises(RequestError, match="A run of this conversation is active"):
+        await runs.start(echo, [UserCanister("And?")], conversation=run_id)
+    await runs.stop(run_id)
+    before = (await environment.wait(run_id, "stopped")).sequence
+
+    assert (await runs.start(echo, [UserCanister("And?")], conversation=run_id)).id == run_id
+    ended = await environment.wait(run_id, "ended", after=before)
+    assert ended.model == "scripted:echo"
+    canisters = Conversation.restore(store, run_id).canisters
+    assert [text_of(each) for each in canisters[-2:]] == ["And?", "And?"]
+    assert store.read_metadata(run_id).model == "scripted:echo"
+
+    with pytest.raises(RequestError, match="is answered already"):
+        await runs.start(echo, conversation=run_id)
+    fork = store.fork(run_id, from_index=1)
+    await runs.start(echo, conversation=fork)
+    await environment.wait(fork, "ended")
+    assert text_of(Conversation.restore(store, fork).canisters[-1]) == "Do it."
+    with pytest.raises(UnknownConversationError):
+        await runs.start(echo, [UserCanister("And?")], conversation="unknown")
 
 
 @pytest.mark.slow

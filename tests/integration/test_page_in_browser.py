@@ -67,26 +67,19 @@ def has(text: str, place: str = "main") -> str:
     return f"document.querySelector({json.dumps(place)})?.textContent.includes({json.dumps(text)})"
 
 
-async def click(tab: Tab, selector: str) -> None:
-    """Clicks what is found first, when it can be seen."""
-    found = f"document.querySelector({json.dumps(selector)})"
-    await tab.wait_for(f"{found}?.offsetParent && !{found}.disabled")
-    await tab.evaluate(f"{found}.click()")
-
-
 async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_path: Path) -> None:
     async with serving(tmp_path, PAY) as daemon:
         number = 12345678901234567890
         run_id = await daemon.start([invoke("pay", to=ATTACK, amount=number)], DONE)
-        await tab.visit(f"{daemon.url}/page")
+        await tab.visit(f"{daemon.url}/page#/runs")
         await tab.wait_for(has("waiting", ".rows"))
         await tab.wait_for("document.querySelector('#waiting').textContent === '1'")
-        await click(tab, f"#run-{run_id}")
+        await tab.click(f"#run-{run_id}")
         await tab.wait_for("document.querySelector('.approval .arguments')")
         shown = await tab.evaluate("document.querySelector('.approval .arguments').textContent")
         assert json.loads(shown) == {"to": ATTACK, "amount": number}
         assert "\u202e" not in shown  # what turns the direction of words is seen
-        await click(tab, ".approval button.main")
+        await tab.click(".approval button.main")
         await tab.wait_for(has("Allowed: pay.", ".approval .outcome"))
         await tab.wait_for(has("answered", ".summary"))
         await tab.wait_for(has(f"Done. {SEEN}", ".messages"))
@@ -132,13 +125,13 @@ async def test_where_nobody_performs_runs_it_is_said_how_one_goes_on(
             await tab.evaluate(f"location.hash = '#/runs/{run_id}'")
             await tab.wait_for("document.querySelector('.approval button.main')")
             assert not await tab.evaluate(shown)
-            await click(tab, "#stop")
+            await tab.click("#stop")
             await tab.wait_for(f"{shown} && {has(f'vibe runs resume {run_id}', '.advice')}")
     async with serving(tmp_path / "daemon", PAY) as daemon:
         run_id = await daemon.start([invoke("pay", to="Ann", amount=1)], DONE)
         await tab.visit(f"{daemon.url}/page/#/runs/{run_id}")
         await tab.wait_for("document.querySelector('.approval button.main')")
-        await click(tab, "#stop")
+        await tab.click("#stop")
         await tab.wait_for(has("stopped", ".summary"))
         assert not await tab.evaluate(shown)
 
@@ -155,23 +148,23 @@ async def test_a_conversation_is_found_named_forked_and_written_out(
         await tab.visit(f"{daemon.url}/page/#/conversations")
         await tab.wait_for(has("Do it.", ".rows"))
         await tab.evaluate("document.querySelector('#query').value = 'bold'")
-        await click(tab, ".search button")
+        await tab.click(".search button")
         await tab.wait_for("document.querySelector('.snippet mark')?.textContent === 'bold'")
-        await click(tab, "#meaning")
-        await click(tab, ".search button")
+        await tab.click("#meaning")
+        await tab.click(".search button")
         await tab.wait_for("document.querySelector('.snippet') && !document.querySelector('mark')")
-        await click(tab, ".rows a")
+        await tab.click(".rows a")
         await tab.wait_for(has(SEEN, ".message.assistant"))
-        await click(tab, "#rename")
+        await tab.click("#rename")
         await tab.wait_for("document.activeElement.id === 'asked-name'")
         name = ATTACK.replace("\x1b", "")  # which no name may have
         await tab.evaluate(f"document.activeElement.value = {json.dumps(name)}")
         await tab.press("Enter")
         seen = json.dumps(SEEN.replace("\u241b", ""))
         await tab.wait_for(f"document.querySelector('h1').textContent === {seen}")
-        await click(tab, "#export")
+        await tab.click("#export")
         await tab.wait_for(has(f"Saved as {run_id}.md", "#said"))
-        await click(tab, "#message-0 button")
+        await tab.click("#message-0 .fork")
         await tab.wait_for(f"!location.hash.endsWith('{run_id}') && {has('1 message')}")
         # a fork that has not run is none; nothing else was amiss, such as the policy
         assert {each for each in tab.complaints if "404" not in each} == set()
@@ -225,7 +218,9 @@ async def test_a_key_is_asked_for_and_the_keyboard_is_enough(tab: Tab, tmp_path:
         ann = {"Authorization": "Bearer ann"}
         run_id = await daemon.start([invoke("pay", to="Ann", amount=1)], DONE, **ann)
         await tab.visit(f"{daemon.url}/page/#key=ann")
-        await tab.wait_for("location.hash === '#/runs'")
+        await tab.wait_for("location.hash === '#/talk'")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        await tab.evaluate("location.hash = '#/runs'")
         await tab.wait_for(has("waiting", ".rows"))
         await tab.wait_for("document.activeElement.tagName === 'H1'")
         for _ in range(12):
@@ -268,7 +263,7 @@ async def test_a_flow_is_drawn_and_its_nodes_lead_to_what_was_said(
             await tab.press("Tab")
             if await tab.evaluate("document.activeElement.className") == "diagram":
                 await tab.press("Enter")
-            if "conversations" in await tab.evaluate("location.hash"):
+            if "talk" in await tab.evaluate("location.hash"):
                 break
         await tab.wait_for(has("good", ".message.assistant"))
         assert tab.complaints == []
@@ -292,7 +287,7 @@ async def test_a_flow_that_missed_its_goal_says_so_and_why(tab: Tab, tmp_path: P
         assert "7 visits" in facts  # START, three times the loop, twice P0, END
         assert "2 answers" in facts
         assert "price" not in facts
-        await click(tab, f"#run-{run['id']}")
+        await tab.click(f"#run-{run['id']}")
         await tab.wait_for(has("goal not met", ".summary .mark.failed"))
         await tab.wait_for(has(f"six times nine {ATTACK.replace(chr(0x202E), '')[:20]}", ".final"))
         await tab.wait_for(has("Says 42", ".verdicts"))
@@ -332,7 +327,7 @@ async def test_a_picture_is_seen_and_a_file_can_be_kept(tab: Tab, tmp_path: Path
         await tab.wait_for("document.querySelector('.media img')?.naturalWidth === 1")
         downloads = {"behavior": "allow", "downloadPath": str(tmp_path)}
         await tab.call("Page.setDownloadBehavior", **downloads)
-        await click(tab, ".media button")
+        await tab.click(".media button")
         async with asyncio.timeout(60):
             while not (tmp_path / "x.html").exists():  # noqa: ASYNC110  # the browser tells nobody
                 await asyncio.sleep(0.02)
@@ -351,7 +346,7 @@ async def test_what_is_not_there_is_a_page_with_a_way_back(tab: Tab, tmp_path: P
             assert await tab.evaluate("document.querySelector('main button')") is None
             assert await tab.evaluate("document.querySelector('main a').hash") == "#/runs"
         await tab.visit(f"{daemon.url}/page/?key#key=%E0%A4%A")
-        await tab.wait_for("document.querySelector('main h1')?.textContent === 'Runs'")
+        await tab.wait_for("document.querySelector('#prompt')")
         heights = "Array.from(document.querySelectorAll('nav a'), (each) => each.offsetHeight)"
         assert max(await tab.evaluate(heights)) < 50
 

@@ -259,3 +259,30 @@ async def test_metrics_and_the_description_want_what_runs_want(tmp_path: Path) -
         for path in ("/healthz", "/readyz"):
             async with daemon.session.get(daemon.url + path, headers={"host": "x"}) as told:
                 assert told.status == 200
+
+
+async def test_models_are_listed_by_alias_with_their_abilities(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        status, told = await daemon.ask("GET", "/models")
+        assert (status, told["notices"]) == (200, [])
+        offers = {each["id"]: each for each in told["data"]}
+        assert told["data"][0]["id"] == "play"
+        assert offers["play"]["is_alias"]
+        assert offers["play"]["address"].startswith("scripted:")
+        assert not offers["scripted:echo"]["is_alias"]
+        assert "invocations" in offers["scripted:echo"]["capabilities"]
+        assert offers["scripted:echo"]["input_dollars"] is None
+        _, ensembles = await daemon.ask("GET", "/ensembles")
+        assert {"name": "fetch"} in ensembles["data"]
+
+
+async def test_a_conversation_of_another_user_is_not_continued(tmp_path: Path) -> None:
+    async with serving(tmp_path, authorizer=FriendAuthorizer()) as daemon:
+        ann, bob = ({"Authorization": f"Bearer {name}"} for name in ("ann", "bob"))
+        run_id = await daemon.start(DONE, **ann)
+        await daemon.premises.wait(run_id, "ended", subject="ann")
+        body = {"model": "scripted:echo", "input": "And?", "conversation": run_id}
+        assert (await daemon.ask("POST", "/runs", body, **bob))[0] == 404
+        assert (await daemon.ask("POST", "/runs", body, **ann, Idempotency_Key="k"))[0] == 409
+        assert (await daemon.ask("POST", "/runs", body, **ann))[0] == 201
+        assert (await daemon.ask("POST", "/runs", {**body, "conversation": 1}, **ann))[0] == 400

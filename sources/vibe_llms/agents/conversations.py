@@ -164,7 +164,7 @@ class LocalConversations:
     @in_thread
     def read(self, identity: str, *, subject: str = "") -> History:
         """Return the history; damaged parts are omitted and reported."""
-        self._ensure_access(identity, subject)
+        self.runs.ensure_access(identity, subject)
         return self.store.read(identity, tolerant=True)
 
     @in_thread
@@ -176,7 +176,7 @@ class LocalConversations:
         Raises:
             UnknownNameError: The conversation has no content with this id.
         """
-        self._ensure_access(identity, subject)
+        self.runs.ensure_access(identity, subject)
         media = media_of(self.store.read(identity, tolerant=True).canisters)
         found = next((each for each in media if each.content_id == content_id), None)
         if found is None:
@@ -190,7 +190,7 @@ class LocalConversations:
         Raises:
             RequestError: The name is too long, or has more than one line.
         """
-        self._ensure_access(identity, subject)
+        self.runs.ensure_access(identity, subject)
         return self.store.update_metadata(identity, name=read_name(name))
 
     @in_thread
@@ -211,7 +211,7 @@ class LocalConversations:
         Raises:
             RequestError: The conversation has fewer canisters.
         """
-        metadata = self._ensure_access(identity, subject)
+        metadata = self.runs.ensure_access(identity, subject)
         if from_index is not None:
             count = len(self.store.read(identity).canisters)
             if from_index > count:
@@ -242,7 +242,7 @@ class LocalConversations:
         Raises:
             UnknownNameError: The format is unknown.
         """
-        self._ensure_access(identity, subject)
+        self.runs.ensure_access(identity, subject)
         plugins = self.runs.application.plugins
         chosen = find_format(plugins.survey_specifications(ExporterSpecification), form)
         conversation = Conversation.restore(self.store, identity)
@@ -259,7 +259,7 @@ class LocalConversations:
         """
 
         def find_summary() -> RunSummary | None:
-            self._ensure_access(identity, subject)
+            self.runs.ensure_access(identity, subject)
             if self.store.open_log(identity).read_last() is None:
                 return None
             return read_summary(self.store, identity)
@@ -297,16 +297,6 @@ class LocalConversations:
         return [
             produce_search_hit(hit, self.store.read_metadata(hit.document).name) for hit in hits
         ]
-
-    def _ensure_access(self, identity: str, subject: str) -> ConversationMetadata:
-        """Return the metadata if the caller may see the conversation."""
-        with self.runs.hiding_unreadable(identity, subject):
-            metadata = self.store.read_metadata(identity)
-            owner = read_owner(self.store, identity, metadata)
-        if owner != subject and not self.runs.may_access_all(subject):
-            # Do not reveal that it exists.
-            raise UnknownConversationError(identity=identity)
-        return metadata
 
 
 def _find_start(rows: Sequence[ConversationRow], after: str) -> int | None:

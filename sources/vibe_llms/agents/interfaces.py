@@ -84,6 +84,7 @@ class Runs(Protocol):
         *,
         subject: str = "",
         key: str = "",
+        conversation: str = "",
     ) -> RunSummary:
         """Request a run. When this returns, the request is durable.
 
@@ -91,10 +92,14 @@ class Runs(Protocol):
             spec: Specification of the run.
             canisters: First canisters of the conversation; none for a flow.
             key: Idempotency key: a second request with the same key returns the same run.
+            conversation: Id of a conversation to continue; a new one by default. The run has the
+                same id. The canisters may be missing if the last message has no answer yet.
 
         Raises:
             ConfigurationError: The specification asks for something that is not allowed.
-            RequestError: The key was used for a different request, or there are no canisters.
+            RequestError: The key was used for a different request, there are no canisters, or a run
+                of the conversation is active.
+            UnknownConversationError: The conversation to continue does not exist.
         """
 
     async def survey(

@@ -15,7 +15,12 @@ from vibe_llms.agents.deferred_requests import (
     refuse_workers,
 )
 from vibe_llms.agents.interfaces import Runner, WatchedEvent
-from vibe_llms.agents.run_requests import begin_run, request_run, summarize_claimed
+from vibe_llms.agents.run_requests import (
+    begin_run,
+    continue_conversation,
+    request_run,
+    summarize_claimed,
+)
 from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
@@ -54,7 +59,7 @@ from vibe_llms.messages.views import is_input_blank
 from vibe_llms.runs.delivering import arrived_in_time, deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
-from vibe_llms.runs.owners import read_subject
+from vibe_llms.runs.owners import read_owner, read_subject
 from vibe_llms.runs.patience import retry_for
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -103,8 +108,11 @@ class LocalRuns:
         *,
         subject: str = "",
         key: str = "",
+        conversation: str = "",
     ) -> RunSummary:
         """Request a run; only once per key."""
+        if conversation:
+            return await self._continue(conversation, spec, canisters, subject, key)
         identity = derive_identity(subject, key) if key else produce_identity()
 
         async def start() -> RunSummary:
@@ -130,6 +138,32 @@ class LocalRuns:
         self.index.touch(identity)
         host.begin(claimed)
         return summary
+
+    async def _continue(
+        self,
+        identity: str,
+        spec: RunSpec,
+        canisters: Sequence[AnyCanister],
+        subject: str,
+        key: str,
+    ) -> RunSummary:
+        """Request a run of a conversation that exists."""
+        if key:
+            raise _refuse("key", "A request to continue a conversation cannot have a key.")
+        if spec.task is not None:
+            raise _refuse("task", "A flow starts a conversation of its own; pass no other.")
+        spec = self.rules.complete(spec, self.application)
+        self.rules.check(spec, self.application)
+        self._check_channel(spec.channel)
+        request = RunRequestedEvent(spec=spec.export(), canisters=tuple(canisters), subject=subject)
+
+        def write() -> RunSummary:
+            self.ensure_access(identity, subject)
+            continue_conversation(self.store, identity, request)
+            return self._read(identity)
+
+        # Finish it: a claimed log must be released.
+        return self._wake_if_open(await finish(asyncio.to_thread(write)))
 
     @in_thread
     def survey(
@@ -305,6 +339,20 @@ class LocalRuns:
                 raise
             # the owner of a damaged one is unknown
             raise UnknownConversationError(identity=run_id) from error
+
+    def ensure_access(self, identity: str, subject: str) -> ConversationMetadata:
+        """Return the metadata of a conversation. Does file work.
+
+        Raises:
+            UnknownConversationError: It does not exist, or belongs to another user.
+        """
+        with self.hiding_unreadable(identity, subject):
+            metadata = self.store.read_metadata(identity)
+            owner = read_owner(self.store, identity, metadata)
+        if owner != subject and not self.may_access_all(subject):
+            # Do not reveal that it exists.
+            raise UnknownConversationError(identity=identity)
+        return metadata
 
     def _find(self, run_id: str, subject: str) -> RunSummary:
         with self.hiding_unreadable(run_id, subject):

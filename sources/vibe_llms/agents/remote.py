@@ -71,12 +71,17 @@ class RemoteRuns(Closing):
         *,
         subject: str = "",
         key: str = "",
+        conversation: str = "",
     ) -> RunSummary:
         """Request a run; only once per key."""
         _refuse_subject(subject)
         body = spec.export()
         if canisters:
             body["input"] = [_export_message(each) for each in canisters]
+        if conversation:
+            body["conversation"] = conversation
+            headers = {"idempotency-key": key} if key else {}
+            return await self.connection.ask(RunSummary, "POST", "/runs", body, headers=headers)
         headers = {"idempotency-key": key or produce_identity()}
         return await self.connection.ask(
             RunSummary, "POST", "/runs", body, headers=headers, is_repeatable=True

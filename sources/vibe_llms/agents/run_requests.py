@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.conversations.run_logs.log_lines import write_line
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
 from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.views import is_input_blank
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.snapshots import Snapshot, plant
 from vibe_llms.runs.summaries import RunSummary, summarize
-from vibe_llms.runs.surveying import complete_summary
+from vibe_llms.runs.surveying import RESTS, complete_summary
+
+_ACTIVE: Final = "A run of this conversation is active; send it a message, or stop it first."
 
 
 def begin_run(
@@ -102,6 +107,48 @@ def request_run(
                 return
         finally:
             log.close()
+
+
+def continue_conversation(
+    store: ConversationStore, identity: str, request: RunRequestedEvent
+) -> None:
+    """Write a further request into the log of a conversation; the run adds its canisters.
+
+    Raises:
+        RequestError: A run of the conversation is active, or there is nothing to answer.
+        StoreError: The request could not be written.
+    """
+    log = store.open_log(identity)
+    if not claim_at_once(log):
+        raise _refuse(_ACTIVE)
+    try:
+        events = log.read()
+        if events:
+            summary = summarize(events, identity)
+            if summary.kind == "flow":
+                raise _refuse("This conversation is a flow; fork one of its visits.")
+            if summary.state not in RESTS:
+                raise _refuse(_ACTIVE)
+        _ensure_work(store, identity, request)
+        log.append(identity, request)
+        log.synchronize()
+    finally:
+        log.close()
+    if model := request.spec.get("model"):
+        store.update_metadata(identity, model=str(model))
+
+
+def _ensure_work(store: ConversationStore, identity: str, request: RunRequestedEvent) -> None:
+    """Raise RequestError unless the run has something to answer."""
+    if not request.canisters:
+        if read_tail(store.read(identity).canisters).is_answered:
+            raise _refuse("The last message is answered already; pass a message.", "canisters")
+    elif is_input_blank(request.canisters):
+        raise _refuse("The message is empty.", "canisters")
+
+
+def _refuse(detail: str, path: str = "run") -> RequestError:
+    return RequestError(path=path, detail=detail, stage=Stage.EXECUTE)
 
 
 def _is_requested(store: ConversationStore, identity: str, request: RunRequestedEvent) -> bool:

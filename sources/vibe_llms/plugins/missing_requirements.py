@@ -43,6 +43,18 @@ def survey_missing(
     }
 
 
+def select_ready(plugins: PluginManager, providers: Iterable[str]) -> list[str]:
+    """Return the providers that are completely configured: nothing prevents a request.
+
+    Loads the providers, but no model and no vendor's package.
+    """
+    return [
+        name
+        for name, missing in survey_missing(plugins, providers).items()
+        if missing.error is None and not any(each.prevents for each in missing.requirements)
+    ]
+
+
 def refuse_missing(plugins: PluginManager, provider: str) -> None:
     """Raise an error if a provider lacks something that requests need, such as a key.
 

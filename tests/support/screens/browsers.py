@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import itertools
+import json
 import re
 import shutil
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ import aiohttp
 
 _ADDRESS = re.compile(rb"DevTools listening on (ws://\S+)")
 _SECONDS = 60
+_KEY_CODES = {"Enter": 13, "Tab": 9, " ": 32, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38}
 
 
 class Tab:
@@ -123,18 +125,33 @@ class Tab:
             if not node.get("ignored")
         ]
 
-    async def press(self, key: str) -> None:
-        """Press and release a key."""
-        codes = {"Enter": 13, "Tab": 9, " ": 32}
+    async def press(self, key: str, *, shift: bool = False, control: bool = False) -> None:
+        """Press and release a key, with modifiers."""
         for kind in ("keyDown", "keyUp"):
             await self.call(
                 "Input.dispatchKeyEvent",
                 type=kind,
                 key=key,
                 code=key,
-                windowsVirtualKeyCode=codes[key],
+                windowsVirtualKeyCode=_KEY_CODES.get(key) or ord(key.upper()),
+                modifiers=2 * control + 8 * shift,
                 text="\r" if key == "Enter" and kind == "keyDown" else "",
             )
+
+    async def type(self, text: str) -> None:
+        """Insert text at the keyboard focus."""
+        await self.call("Input.insertText", text=text)
+
+    async def click(self, selector: str) -> None:
+        """Click the first element that matches, when it is visible and enabled."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        await self.wait_for(f"{found}?.offsetParent && !{found}.disabled")
+        await self.evaluate(f"{found}.click()")
+
+    async def wait_for_text(self, text: str, place: str = "main") -> None:
+        """Wait until an element contains a text."""
+        found = f"document.querySelector({json.dumps(place)})"
+        await self.wait_for(f"{found}?.textContent.includes({json.dumps(text)})")
 
     async def look(self, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Set the size and the color scheme of the page."""

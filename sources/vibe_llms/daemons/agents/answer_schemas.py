@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 import attrs
 
+from vibe_llms.agents.offers import ModelOffer
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.flows.outlines import Outline
@@ -85,6 +86,14 @@ _COUNT: Final[JsonObject] = {"type": "integer"}
 NOTHING: Final[JsonObject] = {"title": "Nothing", "type": "object", "properties": {}}
 RUN: Final = describe_class(RunSummary, "Run")
 RUNS: Final = _extend(_list("Runs", describe_class(RunSummary)), has_more=_FLAG)
+MODELS: Final = _extend(
+    _list("Models", describe_class(ModelOffer)),
+    default=_TEXT,
+    notices={"type": "array", "items": _TEXT},
+)
+ENSEMBLES: Final = _list(
+    "Ensembles", {"type": "object", "required": ["name"], "properties": {"name": _TEXT}}
+)
 OUTLINE: Final = describe_class(Outline, "Outline")
 WAITING: Final = describe_class(Waiting, "WaitingCall")
 WAITING_CALLS: Final = _list("WaitingCalls", describe_class(Waiting))

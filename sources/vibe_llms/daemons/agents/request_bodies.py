@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
 import msgspec
 
 from vibe_llms.agents.local import CONFLICTS
+from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.dialects.client_answers import (
     ErrorAnswer,
@@ -111,6 +112,21 @@ class Fork:
     variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
+@frozen(kw_only=True)
+class RunStart:
+    """A request to start a run.
+
+    Attributes:
+        spec: Specification of the run.
+        messages: Messages to begin or continue the conversation with.
+        conversation: Id of a conversation to continue; empty for a new one.
+    """
+
+    spec: RunSpec
+    messages: Sequence[AnyCanister]
+    conversation: str
+
+
 def read_json(body: bytes) -> JsonObject:
     """Read the body of a request; an empty body is an empty object. Raises RequestError."""
     return decode_body(body or b"{}")
@@ -124,6 +140,20 @@ def read_input(value: object) -> list[AnyCanister]:
         return [UserCanister(value)]
     messages = value if isinstance(value, list) else [value]
     return [read_table(MessageBody, each, "input").produce_canister() for each in messages]
+
+
+def read_start(body: bytes) -> RunStart:
+    """Read the request for a run. Raises RequestError, ConfigurationError."""
+    fields = dict(read_json(body))
+    conversation = fields.pop("conversation", "")
+    if not isinstance(conversation, str):
+        raise RequestError(
+            path="conversation",
+            detail="The id of a conversation must be a text.",
+            stage=Stage.FRAME,
+        )
+    messages = read_input(fields.pop("input", None))
+    return RunStart(spec=read_run_spec(fields), messages=messages, conversation=conversation)
 
 
 def write_error(error: ConverseError) -> ErrorAnswer:

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.run_specs import RunSpec, read_run_spec
+from vibe_llms.agents.offers import survey_ensembles, survey_offers
 from vibe_llms.daemons.agents import answer_schemas, schemas
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.request_bodies import (
@@ -18,8 +18,8 @@ from vibe_llms.daemons.agents.request_bodies import (
     Fork,
     MessageBody,
     StopBody,
-    read_input,
     read_json,
+    read_start,
 )
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
@@ -27,7 +27,6 @@ from vibe_llms.daemons.bodies import perform_sized, read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
@@ -83,6 +82,22 @@ class RunHandlers:
                 answer=answer_schemas.RUN,
                 request_headers={"Idempotency-Key": schemas.TEXT},
                 status=201,
+                needs_host=True,
+            ),
+            RouteRow(
+                "GET",
+                "/models",
+                self._survey_models,
+                "List the models that runs may use.",
+                answer=answer_schemas.MODELS,
+                needs_host=True,
+            ),
+            RouteRow(
+                "GET",
+                "/ensembles",
+                self._survey_ensembles,
+                "List the ensembles of tools that runs may use.",
+                answer=answer_schemas.ENSEMBLES,
                 needs_host=True,
             ),
             RouteRow(
@@ -190,9 +205,21 @@ class RunHandlers:
     async def _start(self, call: HttpCall, subject: str) -> None:
         body, key = await read_json_body(call), call.headers.get("idempotency-key", "")
         with call.cancelling_on_disconnect():
-            spec, messages = await perform_sized(body, partial(_read_start, body))
-        summary = await self.runs.start(spec, messages, subject=subject, key=key)
+            start = await perform_sized(body, partial(read_start, body))
+        summary = await self.runs.start(
+            start.spec, start.messages, subject=subject, key=key, conversation=start.conversation
+        )
         await call.send_json(summary, 201, {"location": f"/runs/{summary.id}"})
+
+    async def _survey_models(self, call: HttpCall, subject: str) -> None:
+        offers = await survey_offers(self.runs.application, self.runs.rules)
+        data = [attrs.asdict(each) for each in offers.models]
+        body = {"data": data, "default": offers.default, "notices": list(offers.notices)}
+        await call.send_json(body)
+
+    async def _survey_ensembles(self, call: HttpCall, subject: str) -> None:
+        names = survey_ensembles(self.runs.application, self.runs.rules)
+        await call.send_json({"data": [{"name": name} for name in names]})
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
@@ -284,13 +311,6 @@ class RunHandlers:
             await call.finish()
         finally:
             del self._streams[task]
-
-
-def _read_start(body: bytes) -> tuple[RunSpec, list[AnyCanister]]:
-    """Read the specification and the first messages. Raises RequestError, ConfigurationError."""
-    fields = dict(read_json(body))
-    messages = read_input(fields.pop("input", None))
-    return read_run_spec(fields), messages
 
 
 def _read_states(value: str | None) -> list[RunState]:

@@ -43,11 +43,12 @@ _RUN_START: Final = _describe(
     attached={"type": "boolean"},
     queue=TEXT,
     priority={"type": "integer"},
+    conversation=TEXT,
     input={"anyOf": [TEXT, {"type": "null"}, _MESSAGE, {"type": "array", "items": _MESSAGE}]},
 )
 RUN_START: Final[JsonObject] = {
     **_RUN_START,
-    "anyOf": [{"required": ["input"]}, {"required": ["task"]}],
+    "anyOf": [{"required": [each]} for each in ("input", "task", "conversation")],
 }
 APPROVAL: Final = _describe(
     "digest",

@@ -227,17 +227,11 @@ class Upstreams:
 
     async def _select_ready(self) -> list[str]:
         """Return the providers that are completely configured."""
-        from vibe_llms.plugins.missing_requirements import survey_missing
+        from vibe_llms.plugins.missing_requirements import select_ready
 
         plugins = self._application.plugins
         providers = list(self._application.configuration.providers)
-        missing = await asyncio.to_thread(survey_missing, plugins, providers)
-        return [
-            name
-            for name, check in missing.items()
-            if check.error is None
-            and not any(requirement.prevents for requirement in check.requirements)
-        ]
+        return await asyncio.to_thread(select_ready, plugins, providers)
 
     async def _survey(self, provider: str) -> Sequence[ModelDescriptor]:
         try:

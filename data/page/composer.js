@@ -1,0 +1,75 @@
+// Field for the next message: Enter sends, Shift-Enter breaks the line, a draft survives a reload.
+import { make, press } from './elements.js';
+import { recall, remember } from './service.js';
+
+const TALLEST = 0.4; // of the window
+
+// `send` takes the message and resolves to true if it was sent; `stop` is offered while a run works.
+export function composeComposer({ label, send, stop, chips = [], extra = null }) {
+  let draft = '';
+  let isSending = false;
+  const words = make('textarea', { id: 'prompt', rows: 1, dir: 'auto', 'aria-label': label, placeholder: label, enterkeyhint: 'send' });
+  const go = make('button', { type: 'submit', class: 'main round', id: 'send', 'aria-label': 'Send' }, '↑');
+  const halt = press('■', stop, { class: 'round', id: 'stop', 'aria-label': 'Stop', hidden: true });
+
+  async function submit(event) {
+    event?.preventDefault();
+    const text = words.value;
+    if (isSending || !text.trim()) return;
+    isSending = true;
+    update();
+    try {
+      if (await send({ text })) take('');
+    } finally {
+      isSending = false;
+      update();
+      words.focus({ preventScroll: true });
+    }
+  }
+  function take(text) {
+    words.value = text;
+    keep();
+    grow();
+  }
+  function keep() {
+    remember(`draft-${draft}`, words.value);
+    update();
+  }
+  function grow() {
+    words.style.height = 'auto';
+    words.style.height = `${Math.min(words.scrollHeight + 2, TALLEST * innerHeight)}px`;
+  }
+  function update() {
+    go.disabled = isSending || !words.value.trim();
+  }
+  words.addEventListener('input', () => (keep(), grow()));
+  words.addEventListener('keydown', (event) => {
+    // On a phone the key breaks the line: there is no other.
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || matchMedia('(pointer: coarse)').matches) return;
+    event.preventDefault();
+    submit();
+  });
+  const element = make(
+    'form',
+    { class: 'composer', id: 'composer', on: { submit } },
+    words,
+    make('div', { class: 'bar' }, make('div', { class: 'chips' }, chips), halt, go),
+    extra,
+  );
+  return {
+    element,
+    // Use the draft of a conversation.
+    adopt(id) {
+      draft = id || 'new';
+      words.value = recall(`draft-${draft}`);
+      update();
+      requestAnimationFrame(grow);
+    },
+    focus() {
+      words.focus({ preventScroll: true });
+    },
+    setBusy(isBusy) {
+      halt.hidden = !isBusy;
+    },
+  };
+}

@@ -1,0 +1,352 @@
+// Conversations to read and to continue, and new ones.
+import { ask as askPerson, complain, make, press, quote, save, say, show } from './elements.js';
+import { ask, fetchDocument, follow, post, Refusal } from './service.js';
+import { placeApprovals } from './approvals.js';
+import { composeComposer } from './composer.js';
+import { composeLive } from './live.js';
+import { composeCopy, composeMessages, readFirstWords, readText } from './messages.js';
+import { composeChoices, readOffers, recallChoice } from './models.js';
+import { collect, OPEN, tellShown } from './runs.js';
+import { composeText } from './texts.js';
+import { count, markState, titleOf } from './words.js';
+
+const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
+const RECENT = 30;
+const NEAR = 160; // pixels from the end at which new text is followed
+
+export async function showTalk(main, signal, id = '') {
+  const offers = await readOffers();
+  if (!id) return showNew(main, signal, offers);
+  return showThread(main, signal, offers, id);
+}
+
+export function linkToTalk(id) {
+  return `#/talk/${encodeURIComponent(id)}`;
+}
+
+// --- a new conversation -----------------------------------------------------------------------
+
+function showNew(main, signal, offers) {
+  const choice = recallChoice();
+  const heading = make('h1', {}, offers ? 'What shall we talk about?' : 'Talk');
+  const recent = composeRecent(signal);
+  if (!offers) {
+    show(main, composeFrame(recent, make('div', { class: 'welcome' }, heading, composeAdvice()), null));
+    tellShown();
+    return;
+  }
+  const chips = composeChoices(offers, choice);
+  const system = make('textarea', { id: 'system', rows: 3, dir: 'auto', placeholder: 'For example: answer in one sentence.' });
+  const more = make('details', { class: 'system' }, make('summary', {}, 'System prompt'), make('label', { for: 'system' }, 'Instructions for the model', system));
+  const composer = composeComposer({ label: 'Message', send, stop: () => {}, chips: [chips.model, chips.tools], extra: more });
+
+  async function send({ text }) {
+    const input = [];
+    if (system.value.trim()) input.push({ role: 'supervisor', content: system.value });
+    input.push({ role: 'user', content: text });
+    try {
+      const run = await post('runs', { ...exportChoice(choice), input });
+      complain(null);
+      location.hash = linkToTalk(run.id);
+      return true;
+    } catch (error) {
+      complain(error);
+      return false;
+    }
+  }
+  const notices = offers.notices.map((each) => make('p', { class: 'warning' }, quote(each)));
+  show(main, composeFrame(recent, make('div', { class: 'welcome' }, heading, notices, composer.element)));
+  composer.adopt('');
+  tellShown();
+  composer.focus();
+}
+
+function exportChoice({ model, ensembles }) {
+  return { ...(model ? { model } : {}), ...(ensembles.length ? { ensembles } : {}) };
+}
+
+// How to get a page that can ask models.
+function composeAdvice() {
+  return make(
+    'div',
+    { class: 'hint' },
+    make('p', {}, 'This page shows what is on this machine, but cannot ask models. To talk here, start the agents daemon and open its page:'),
+    make('pre', { dir: 'ltr' }, 'vibe serve gateway\nvibe serve agents --gateway http://127.0.0.1:8000'),
+  );
+}
+
+function composeFrame(recent, ...parts) {
+  return make('div', { class: 'talk' }, recent.element, make('div', { class: 'thread' }, ...parts));
+}
+
+// The latest conversations, beside the open one.
+function composeRecent(signal, current = '') {
+  const list = make('ul', {});
+  const element = make(
+    'aside',
+    { class: 'recent', 'aria-label': 'Recent conversations' },
+    make('a', { class: 'button', href: '#/talk' }, '+ New conversation'),
+    list,
+  );
+  async function look() {
+    const { data } = await ask(`conversations?limit=${RECENT}`, { signal });
+    const rows = data.map((row) =>
+      make('li', {}, make('a', { href: linkToTalk(row.id), id: `recent-${row.id}`, 'aria-current': row.id === current ? 'page' : null }, quote(titleOf(row)))),
+    );
+    show(list, rows);
+  }
+  look().catch((error) => signal.aborted || complain(error));
+  return { element, look };
+}
+
+// --- one conversation -------------------------------------------------------------------------
+
+async function showThread(main, signal, offers, id) {
+  const path = `conversations/${encodeURIComponent(id)}`;
+  const heading = make('h1', {});
+  const facts = make('p', { class: 'facts' });
+  const messages = make('div', { class: 'messages' });
+  const pending = make('div', { class: 'messages pending' });
+  const approvals = make('div', { class: 'approvals' });
+  const live = composeLive();
+  const notice = make('div', { class: 'ending', hidden: true });
+  const recent = composeRecent(signal, id);
+  const choice = recallChoice();
+  let run = null;
+  let name = '';
+  let isWatched = false;
+
+  const isActive = () => Boolean(run) && OPEN.has(run.state);
+
+  async function attempt(perform) {
+    try {
+      complain(null);
+      return (await perform()) ?? true;
+    } catch (error) {
+      if (!signal.aborted) complain(error);
+      return false;
+    }
+  }
+
+  // --- what is there
+
+  async function look() {
+    const isNear = innerHeight + scrollY > document.documentElement.scrollHeight - NEAR;
+    const before = run;
+    run = await findRun(id, signal);
+    const known = messages.childElementCount;
+    const page = await composeMessages(messages, id, signal, { verbs, level: 2 });
+    for (const each of Array.from(messages.children).slice(known)) {
+      if (each.canister.role === 'user') pending.firstChild?.remove();
+    }
+    live.settle(!isActive() || run.state === 'waiting');
+    name = page.metadata.name ?? '';
+    show(heading, quote(name || readFirstWords(messages) || id));
+    document.title = `${heading.textContent} · vibe`;
+    show(facts, composeFacts(page));
+    await lookAtRun(before);
+    if (isNear && before) scrollTo(0, document.documentElement.scrollHeight);
+    return page;
+  }
+
+  function composeFacts({ count: number, metadata, notices }) {
+    const parent = metadata.parent?.identity;
+    return [
+      count(number, 'message'),
+      parent ? [' · forked from ', make('a', { href: linkToTalk(parent) }, 'another conversation')] : null,
+      run ? [' · ', make('a', { href: `#/runs/${encodeURIComponent(id)}` }, 'Run')] : null,
+      notices.map((each) => make('span', { class: 'warning' }, quote(each))),
+    ];
+  }
+
+  async function lookAtRun(before) {
+    composer?.setBusy(isActive());
+    if (!run) return;
+    if (before && before.label !== run.label) say(run.state === 'ended' ? 'The answer is complete.' : `The run: ${run.label}.`);
+    const { data } = run.waiting || approvals.childElementCount ? await ask(`runs/${encodeURIComponent(id)}/approvals`, { signal }) : { data: [] };
+    placeApprovals(approvals, id, data);
+    const isBad = run.tone === 'failed' || run.state === 'stopped' || run.state === 'broken_off';
+    notice.hidden = !isBad;
+    if (isBad) show(notice, markState(run), run.detail ? quote(` ${run.detail} `) : ' ', offers ? press('Try again', () => retry(), { id: 'again' }) : null);
+    if (run.state === 'ended' && before && OPEN.has(before.state)) recent.look().catch(() => {});
+  }
+
+  async function watch() {
+    if (isWatched || !run) return;
+    isWatched = true;
+    const soon = collect(look, signal);
+    try {
+      for await (const event of follow(`runs/${encodeURIComponent(id)}/events`, run.sequence, signal)) {
+        if (event.type === 'run.deleted') {
+          location.hash = '#/talk';
+          return;
+        }
+        const isNear = innerHeight + scrollY > document.documentElement.scrollHeight - NEAR;
+        live.feed(event);
+        if (event.id) soon();
+        else if (isNear) scrollTo(0, document.documentElement.scrollHeight);
+      }
+    } catch (error) {
+      if (!signal.aborted) complain(error);
+    } finally {
+      isWatched = false;
+    }
+  }
+
+  // --- what one can do
+
+  async function send({ text }) {
+    return attempt(async () => {
+      const place = make('div', { class: 'message user' }, composeText(text));
+      pending.append(place);
+      scrollTo(0, document.documentElement.scrollHeight);
+      try {
+        await deliver({ text });
+      } catch (error) {
+        place.remove();
+        throw error;
+      }
+    });
+  }
+
+  // A run that has the same model and tools takes the message; otherwise the conversation gets
+  // another run.
+  async function deliver({ text }) {
+    if (run && (isActive() || !offers || isSame(run.spec, choice))) {
+      run = await post(`runs/${encodeURIComponent(id)}/messages`, { content: text });
+    } else {
+      run = await post('runs', { ...exportChoice(choice), conversation: id, input: text });
+    }
+    await look();
+    watch();
+  }
+
+  // Ask again for an answer to the last message before a place.
+  async function retry(index = messages.childElementCount) {
+    await attempt(async () => {
+      const asked = Array.from(messages.children).slice(0, index).findLastIndex((each) => each.canister.role === 'user');
+      const isLast = asked === messages.childElementCount - 1;
+      const where = isLast ? id : await fork(asked + 1);
+      const told = await post('runs', { ...exportChoice(choice), conversation: where });
+      if (isLast) {
+        run = told;
+        await look();
+        watch();
+      } else {
+        location.hash = linkToTalk(where);
+      }
+    });
+  }
+
+  async function fork(index) {
+    const told = await ask(`${path}/fork`, { method: 'POST', body: index === undefined ? {} : { from_index: index } });
+    return told.id;
+  }
+  const goToFork = (index) =>
+    attempt(async () => {
+      location.hash = linkToTalk(await fork(index));
+      say('Forked.');
+    });
+
+  function edit(article, index) {
+    const text = readText(article.canister);
+    const field = make('textarea', { rows: Math.min(12, text.split('\n').length + 1), dir: 'auto', 'aria-label': 'Edit the message' });
+    field.value = text;
+    const form = make(
+      'form',
+      { class: 'editing', on: { submit: (event) => (event.preventDefault(), finish()) } },
+      field,
+      make('div', { class: 'actions' }, make('button', { type: 'submit', class: 'main' }, 'Send as a fork'), press('Cancel', leave)),
+    );
+    article.classList.add('edited');
+    article.append(form);
+    field.focus();
+    function leave() {
+      form.remove();
+      article.classList.remove('edited');
+    }
+    const finish = () =>
+      attempt(async () => {
+        if (!field.value.trim()) return;
+        const where = await fork(index);
+        await post('runs', { ...exportChoice(choice), conversation: where, input: field.value });
+        location.hash = linkToTalk(where);
+      });
+  }
+
+  function verbs(canister, index) {
+    const text = readText(canister);
+    const tell = (label, word, perform) => press(label, perform, { class: `quiet ${word}`, 'aria-label': `${label} message ${index + 1}` });
+    return [
+      text && ['user', 'assistant'].includes(canister.role) ? composeCopy(() => text) : null,
+      offers && canister.role === 'user' && text ? tell('Edit', 'edit', (event) => edit(event.target.closest('article'), index)) : null,
+      offers && canister.role === 'assistant' ? tell('Retry', 'retry', () => retry(index)) : null,
+      press('Fork', () => goToFork(index + 1), { class: 'quiet fork', 'aria-label': `Fork after message ${index + 1}` }),
+    ].filter(Boolean);
+  }
+
+  const rename = () =>
+    attempt(async () => {
+      const answer = await askPerson('Rename the conversation', [['name', 'Name', { value: name, dir: 'auto' }]], 'Rename');
+      if (!answer) return;
+      await ask(path, { method: 'PATCH', body: { name: answer.name } });
+      await look();
+      say('Renamed.');
+    });
+  const write = () =>
+    attempt(async () => {
+      const written = await fetchDocument(`${path}/export?format=${form.value}`);
+      save(written.blob, written.name);
+      say(`Saved as ${written.name}.`);
+    });
+  const halt = () =>
+    attempt(async () => {
+      await post(`runs/${encodeURIComponent(id)}/stop`);
+      await look();
+    });
+
+  // --- the page
+
+  const chips = offers ? composeChoices(offers, choice) : null;
+  const composer = composeComposer({ label: 'Message', send, stop: halt, chips: chips ? [chips.model, chips.tools] : [] });
+  const form = make('select', { id: 'form', 'aria-label': 'Export format' }, FORMS.map(([word, text]) => make('option', { value: word }, text)));
+  const actions = make(
+    'div',
+    { class: 'actions' },
+    press('Rename', rename, { id: 'rename' }),
+    press('Fork', () => goToFork(), { id: 'fork' }),
+    make('span', { class: 'joined' }, press('Export as', write, { id: 'export' }), form),
+  );
+  const foot = make('div', { class: 'foot' });
+  show(main, composeFrame(recent, make('div', { class: 'head' }, make('div', {}, heading, facts), actions), messages, pending, approvals, live.element, notice, foot));
+  const page = await look();
+  adoptSpec(choice, run?.spec, page.metadata.model);
+  chips?.update();
+  if (run?.kind === 'flow') show(foot, make('p', { class: 'hint' }, make('a', { href: `#/runs/${encodeURIComponent(id)}` }, 'This conversation is a flow: see its run.')));
+  else if (offers || isActive()) show(foot, composer.element);
+  else show(foot, composeAdvice());
+  composer.adopt(id);
+  tellShown();
+  if (foot.contains(composer.element)) composer.focus();
+  scrollTo(0, document.documentElement.scrollHeight);
+  await watch();
+}
+
+// Continue with the model and the tools of the run, unless others are chosen.
+function adoptSpec(choice, spec, model) {
+  if (spec?.model || model) choice.model = spec?.model || model;
+  if (spec) choice.ensembles = spec.ensembles ?? [];
+}
+
+function isSame(spec, choice) {
+  return (spec.model ?? '') === choice.model && String(spec.ensembles ?? []) === String(choice.ensembles);
+}
+
+async function findRun(id, signal) {
+  try {
+    return await ask(`runs/${encodeURIComponent(id)}`, { signal });
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 404) return null;
+    throw error;
+  }
+}

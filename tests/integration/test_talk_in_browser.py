@@ -1,0 +1,269 @@
+"""Conversations are begun, continued, stopped and forked on the page, in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import attrs
+import pytest
+import pytest_asyncio
+
+from support.daemons.run_daemons import Daemon, serving
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises
+from support.runs.scripting import hold_slow_answers, write_script
+from support.screens.browsers import Tab, open_browser
+from vibe_llms import Conversation
+from vibe_llms.daemons.agents.viewing import produce_view
+from vibe_llms.daemons.arrivals import find_hosts
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.messages.views import text_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+
+SCRIPT = [
+    {"match": "pay", "contents": [{"reasoning": "She is owed."}, invoke("pay", to="Ann")]},
+    {"match": "slow", "contents": [say("one two three")], "delay_seconds": 0.01},
+    {"match": "fail", "contents": [say("x")], "fault": {"at_chunk": 0, "kind": "invalid-request"}},
+    {"contents": [say("You said: {input}")]},
+]
+ARTICLES = "Array.from(document.querySelectorAll('.messages:not(.pending) > article'))"
+
+
+def pay(to: str) -> str:
+    """Pays somebody."""
+    return f"paid {to}"
+
+
+PAY = produce_invoker(pay, effect="once", needs_approval=True)
+
+
+@attrs.define
+class Tap:
+    """Lets pieces of slow answers pass."""
+
+    pieces: int = 0
+
+    def may_go(self, _: str | None) -> bool:
+        self.pieces -= 1
+        return self.pieces >= 0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
+    """One browser for all tests."""
+    async with open_browser(tmp_path_factory.mktemp("browser")) as tab:
+        yield tab
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tab(browser: Tab) -> Tab:
+    """An empty page."""
+    await browser.look()
+    await browser.visit("about:blank")
+    browser.forget()
+    return browser
+
+
+async def open_talk(tab: Tab, daemon: Daemon, folder: Path) -> None:
+    """Open the page with the scripted model chosen."""
+    path = write_script(folder, *SCRIPT)
+    choice = json.dumps({"model": f"scripted:{path}", "ensembles": ["any"]})
+    await tab.visit(f"{daemon.url}/page/#/conversations")
+    name = "'vibe-choice ' + new URL('../', document.baseURI)"
+    await tab.evaluate(f"sessionStorage.setItem({name}, {json.dumps(choice)})")
+    await tab.evaluate("location.hash = '#/talk'")
+    await tab.wait_for("document.activeElement.id === 'prompt'")
+
+
+async def send(tab: Tab, text: str) -> None:
+    """Write a message, and send it with Enter."""
+    await tab.wait_for("document.querySelector('#prompt')")
+    await tab.evaluate("document.querySelector('#prompt').focus()")
+    await tab.type(text)
+    await tab.press("Enter")
+
+
+async def read_id(tab: Tab) -> str:
+    """Return the id of the open conversation."""
+    await tab.wait_for("/^#.talk.[^/]+$/.test(location.hash)")
+    return str(await tab.evaluate("location.hash.split('/')[2]"))
+
+
+async def test_a_conversation_begins_calls_a_tool_and_continues(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await tab.click(".system summary")
+        await tab.evaluate("document.querySelector('#system').value = 'Be kind.'")
+        await tab.evaluate("document.querySelector('#prompt').focus()")
+        await tab.type("Please")
+        await tab.press("Enter", shift=True)
+        await tab.type("pay")
+        await tab.press("Enter")
+        identity = await read_id(tab)
+        await tab.click(".approval button.main")
+        await tab.wait_for_text("Allowed: pay.", ".approval .outcome")
+        await tab.wait_for(f"{ARTICLES}.length >= 5")
+        for role, text in (
+            ("supervisor", "Be kind."),
+            ("user", "Please"),
+            ("invocation", '"to": "Ann"'),
+            ("result", "paid Ann"),
+        ):
+            await tab.wait_for_text(text, f".message.{role}")
+        await tab.wait_for_text("She is owed.", ".message details.reasoning")
+        assert not await tab.evaluate("document.querySelector('details.reasoning').open")
+        canisters = Conversation.restore(daemon.premises.store, identity).canisters
+        assert text_of(canisters[1]) == "Please\npay"
+        assert tab.complaints == []
+        assert all(url.startswith(daemon.url) for url in tab.requests)
+
+
+async def test_an_answer_streams_and_another_model_continues(
+    tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tap = Tap()
+    hold_slow_answers(monkeypatch, tap.may_go)
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await send(tab, "Hello")
+        await tab.wait_for_text("You said: Hello", ".message.assistant")
+        await send(tab, "slow")
+        await tab.wait_for("!document.querySelector('#stop').hidden")
+        await tab.wait_for_text("slow", ".messages .message.user:last-of-type")
+        tap.pieces = 3
+        await tab.wait_for(
+            "/^one t/.test(document.querySelector('.live .text')?.textContent ?? '')"
+        )
+        assert not await tab.evaluate("document.querySelector('.live').hidden")
+        tap.pieces = 1_000
+        await tab.wait_for_text("one two three", ".messages > article:last-of-type")
+        await tab.wait_for("document.querySelector('.live').hidden")
+
+        await tab.click("#model")
+        await tab.wait_for("document.activeElement.id === 'choice'")
+        await tab.type("echo")
+        await tab.press("Enter")
+        await tab.wait_for_text("scripted:echo", "#model")
+        await send(tab, "Again")
+        await tab.wait_for(f"{ARTICLES}.length === 6")
+        identity = await read_id(tab)
+        _, run = await daemon.ask("GET", f"/runs/{identity}")
+        assert run["model"] == "scripted:echo"
+        await tab.wait_for("document.querySelector('.pending').childElementCount === 0")
+        assert tab.complaints == []
+
+
+async def test_a_run_is_stopped_and_asked_again(
+    tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tap = Tap()
+    hold_slow_answers(monkeypatch, tap.may_go)
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await send(tab, "slow")
+        identity = await read_id(tab)
+        await tab.click("#stop")
+        await tab.wait_for_text("stopped", ".ending")
+        assert (await daemon.premises.wait(identity, "stopped")).state == "stopped"
+        tap.pieces = 1_000
+        await tab.click("#again")
+        await tab.wait_for_text("one two three", ".messages > article:last-of-type")
+        await tab.wait_for("document.querySelector('.ending').hidden")
+
+
+async def test_an_edited_message_and_a_retried_answer_are_forks(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await send(tab, "Hello")
+        await tab.wait_for_text("You said: Hello", ".message.assistant")
+        first = await read_id(tab)
+        await tab.click("#message-0 .edit")
+        await tab.wait_for("document.activeElement.closest('.editing')")
+        await tab.evaluate("document.activeElement.value = 'Goodbye'")
+        await tab.click(".editing button.main")
+        await tab.wait_for_text("You said: Goodbye", ".message.assistant")
+        second = await read_id(tab)
+        await tab.wait_for_text("forked from", ".thread .head")
+        await tab.click("#message-1 .retry")
+        await tab.wait_for(f"!location.hash.endsWith({json.dumps(second)})")
+        await tab.wait_for_text("You said: Goodbye", ".message.assistant")
+        third = await read_id(tab)
+        store = daemon.premises.store
+        texts = [
+            [text_of(each) for each in Conversation.restore(store, identity).canisters]
+            for identity in (first, second, third)
+        ]
+        again = ["Goodbye", "You said: Goodbye"]
+        assert texts == [["Hello", "You said: Hello"], again, again]
+        assert len({first, second, third}) == 3
+
+
+async def test_a_draft_survives_a_reload(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await tab.type("A new")
+        conversation = Conversation()
+        conversation.add_user_message("Old.")
+        conversation.save(daemon.premises.store)
+        await tab.evaluate(f"location.hash = '#/talk/{conversation.id}'")
+        await tab.wait_for_text("Old.", ".message.user")
+        assert await tab.evaluate("document.querySelector('#prompt').value") == ""
+        await tab.type("An old")
+        await tab.call("Page.reload")
+        await tab.wait_for("document.querySelector('#prompt')?.value === 'An old'")
+        await tab.evaluate("location.hash = '#/talk'")
+        await tab.wait_for("document.querySelector('#prompt')?.value === 'A new'")
+        tall = "document.querySelector('#prompt').offsetHeight"
+        low = await tab.evaluate(tall)
+        await tab.type("\n\n\n")
+        assert await tab.evaluate(tall) > low
+
+
+async def test_a_refused_message_stays_in_its_field(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await tab.evaluate("sessionStorage.clear()")
+        await tab.click("#model")
+        await tab.wait_for("document.activeElement.id === 'choice'")
+        await tab.type("nowhere:none")
+        await tab.wait_for_text("use this name", "#choices")
+        await tab.press("Enter")
+        await send(tab, "Hello")
+        await tab.wait_for("!document.querySelector('#trouble').hidden")
+        assert await tab.evaluate("document.querySelector('#prompt').value") == "Hello"
+        assert await tab.evaluate("location.hash") == "#/talk"
+
+
+async def test_a_conversation_without_a_run_is_continued_in_place(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        conversation = Conversation()
+        conversation.add_user_message("Old.")
+        conversation.save(daemon.premises.store)
+        await open_talk(tab, daemon, tmp_path)
+        await tab.evaluate(f"location.hash = '#/talk/{conversation.id}'")
+        await tab.wait_for_text("Old.", ".message.user")
+        await send(tab, "New.")
+        await tab.wait_for_text("You said: New.", ".message.assistant")
+        restored = Conversation.restore(daemon.premises.store, conversation.id)
+        assert [text_of(each) for each in restored.canisters[:2]] == ["Old.", "New."]
+
+
+async def test_a_page_without_a_host_says_how_to_get_one(tab: Tab, tmp_path: Path) -> None:
+    async with Premises(tmp_path) as premises:
+        conversation = Conversation()
+        conversation.add_user_message("Hello")
+        conversation.save(premises.store)
+        hosts = find_hosts("127.0.0.1", ()) or ()
+        view = produce_view(premises.runs.application, premises.store, key="k", hosts=hosts)
+        async with Server(view, ServerSettings(port=0)) as server:
+            await tab.visit(f"{server.urls[0]}/page/#key=k")
+            await tab.wait_for("location.hash === '#/runs'")
+            for place in ("#/talk", f"#/talk/{conversation.id}"):
+                await tab.evaluate(f"location.hash = {json.dumps(place)}")
+                await tab.wait_for_text("vibe serve agents", ".thread .hint")
+                assert await tab.evaluate("document.querySelector('#prompt')") is None
+                assert await tab.evaluate("document.querySelector('.edit, .retry')") is None
