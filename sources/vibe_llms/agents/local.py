@@ -18,20 +18,17 @@ from vibe_llms.agents.interfaces import Runner, WatchedEvent
 from vibe_llms.agents.run_requests import (
     begin_run,
     continue_conversation,
+    find_ending,
     request_run,
     summarize_claimed,
 )
 from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
 from vibe_llms.application import Application
-from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.inbox import RunMessage
 from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_soon
 from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.engine.run_status import judge_tail
-from vibe_llms.engine.tails import read_tail
-from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
@@ -307,7 +304,7 @@ class LocalRuns:
                 )
             else:
                 identity = self.store.fork(run_id)
-                request_run(self.store, identity, request, self._find_ending(identity))
+                request_run(self.store, identity, request, find_ending(self.store, identity))
             return self._read(identity)
 
         return self._wake_if_open(await asyncio.to_thread(write))
@@ -369,20 +366,6 @@ class LocalRuns:
         else:
             own = self.host.deferred_name
         refuse_deferred_elsewhere(self.store.open_log(run_id).read(), own)
-
-    def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
-        """Return the end of a run with nothing left to do, so that no worker resumes it."""
-        canisters = Conversation.restore(self.store, identity).canisters
-        tail = read_tail(canisters) if canisters else None
-        if tail is None or not tail.is_answered:
-            return ()
-        shortfall = judge_tail(canisters, tail)
-        if shortfall is None:
-            return (RunEndedEvent(run_id=identity, reason="answered"),)
-        ended = RunEndedEvent(
-            run_id=identity, reason=shortfall.reason, detail=shortfall.detail, limit=shortfall.limit
-        )
-        return (ended,)
 
     def _request(
         self,

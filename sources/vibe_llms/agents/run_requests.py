@@ -10,7 +10,9 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.conversations.run_logs.log_lines import write_line
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+from vibe_llms.engine.run_status import judge_tail
 from vibe_llms.engine.tails import read_tail
+from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
@@ -107,6 +109,21 @@ def request_run(
                 return
         finally:
             log.close()
+
+
+def find_ending(store: ConversationStore, identity: str) -> tuple[RunEndedEvent, ...]:
+    """Return the end of a run with nothing left to do, so that no worker resumes it."""
+    canisters = store.read(identity).canisters
+    tail = read_tail(canisters) if canisters else None
+    if tail is None or not tail.is_answered:
+        return ()
+    shortfall = judge_tail(canisters, tail)
+    if shortfall is None:
+        return (RunEndedEvent(run_id=identity, reason="answered"),)
+    ended = RunEndedEvent(
+        run_id=identity, reason=shortfall.reason, detail=shortfall.detail, limit=shortfall.limit
+    )
+    return (ended,)
 
 
 def continue_conversation(
