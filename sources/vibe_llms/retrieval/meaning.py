@@ -63,6 +63,7 @@ class MeaningIndex(Closing):
             runs on this machine.
         folders: Folders of text files to search.
         conversations: Search the conversations of the configured store.
+        sources: Further documents to search.
         index: Index of the conversations; by default that of the application.
         application: The configuration to use; by default that of this process.
         progress: Shows the progress of embedding many documents.
@@ -74,6 +75,7 @@ class MeaningIndex(Closing):
         *,
         folders: Iterable[str | Path] = (),
         conversations: bool = True,
+        sources: Iterable[PassageSource] = (),
         index: Index | None = None,
         application: Application | None = None,
         progress: Progress | None = None,
@@ -82,6 +84,7 @@ class MeaningIndex(Closing):
         self._embedder = Embedder(embedder, application=self._application)
         self._folders = tuple(Path(folder).expanduser().absolute() for folder in folders)
         self._conversations = conversations
+        self._sources = tuple(sources)
         self._index = index
         self._progress = progress
         self._ranker: Ranker | None | Absence = ABSENT
@@ -218,7 +221,7 @@ class MeaningIndex(Closing):
         sources: list[PassageSource] = [FolderSource(folder) for folder in self._folders]
         if self._conversations:
             sources.insert(0, ConversationSource(self._index or self._application.index))
-        return sources
+        return [*sources, *self._sources]
 
     async def _survey_sources(self) -> list[tuple[PassageSource, Mapping[str, str]]]:
         """Return the readable sources with the stamps of their documents.

@@ -29,7 +29,7 @@ class MeaningHit:
     """A passage that a search has found.
 
     Attributes:
-        collection: ``conversations``, or the path of a folder.
+        collection: ``conversations``, the path of a folder, or the name of another source.
         document: Id of the conversation, or path of the file in the folder.
         item: Id of the canister; empty in a file.
         position: Index of the message in its conversation, from 0, or line of the file, from 1.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from vibe_llms.exceptions import ConverseError, StoreError, UnknownConversationError
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
@@ -17,7 +17,7 @@ from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.retrieval.meaning import MeaningIndex
 from vibe_llms.retrieval.ranking import MAX_NEIGHBORS, MeaningHit
 from vibe_llms.retrieval.sources import CONVERSATIONS
-from vibe_llms.runs.owners import read_owner
+from vibe_llms.runs.owners import find_caller, find_owner
 from vibe_llms.tables.annotations import Seconds
 from vibe_llms.tables.kinds import bound
 from vibe_llms.tables.reading import require
@@ -144,13 +144,9 @@ class RecallEnsemble(GrantedEnsemble):
         return hits
 
     def _filter(self, hits: Sequence[MeaningHit], context: InvocationContext) -> list[MeaningHit]:
-        """Return the first hits that the caller may see. Does file work.
-
-        The caller is the owner of the run, or the client of the tools daemon. Without either, the
-        caller is the user of this machine, whose conversations have no owner.
-        """
+        """Return the first hits that the caller may see. Does file work."""
         run_id = context.run_id
-        owner = self._read_owner(run_id) if run_id else context.subject
+        owner = find_caller(self._application.store, context)
         others = (hit for hit in hits if hit.collection != CONVERSATIONS or hit.document != run_id)
         own = (
             hit for hit in others if hit.collection != CONVERSATIONS or self._belongs_to(hit, owner)
@@ -158,15 +154,7 @@ class RecallEnsemble(GrantedEnsemble):
         return list(itertools.islice(own, self.settings.limit))
 
     def _belongs_to(self, hit: MeaningHit, owner: str | None) -> bool:
-        return owner is not None and self._read_owner(hit.document) == owner
-
-    def _read_owner(self, identity: str) -> str | None:
-        try:
-            return read_owner(self._application.store, identity)
-        except UnknownConversationError:  # it is not stored
-            return ""
-        except StoreError:  # damaged
-            return None
+        return owner is not None and find_owner(self._application.store, hit.document) == owner
 
 
 def _describe(number: int, hit: MeaningHit) -> str:

@@ -1,4 +1,4 @@
-"""Copying of a store to another: conversations, logs and inboxes of their runs, and content.
+"""Copying of a store to another: conversations, logs and inboxes of runs, content and notes.
 
 Copied data is read back from the target, and both sides are counted and hashed, so a copy is
 verified. It may be repeated, and then adds what is new. It never overwrites data that only the
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal, Protocol, TypeAlias
+from functools import partial
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 import attrs
 
@@ -20,9 +21,9 @@ from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.runs.snapshots import Snapshot, extend, is_prefix, plant, take_snapshot
 
-Kind: TypeAlias = Literal["conversations", "canisters", "events", "messages", "contents"]
+Kind: TypeAlias = Literal["conversations", "canisters", "events", "messages", "notes", "contents"]
 
-KINDS: Final[tuple[Kind, ...]] = ("conversations", "canisters", "events", "messages", "contents")
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 class CopyProgress(Protocol):
@@ -103,6 +104,8 @@ def copy_store(
     If source and target are one database, whose content the target's URL places elsewhere, only
     the content is moved there.
 
+    A note that differs from one with the same name in the target is not copied, and reported.
+
     Args:
         identities: Copy only these conversations, the conversations from which they were forked,
             and referenced content; by default everything.
@@ -127,6 +130,8 @@ def copy_store(
             if progress is not None:
                 progress.advance(1)
         copier.copy_contents(source.contents.survey() if identities is None else ())
+        if identities is None:
+            copier.copy_notes()
     finally:
         if progress is not None:
             progress.finish()
@@ -303,6 +308,24 @@ class _Copier:
             else:
                 self._target_measure.add("contents", [content_id.encode()])
 
+    def copy_notes(self) -> None:
+        """Copy the notes that the target does not have, and read them back."""
+        for key in self._source.notes.survey(""):
+            text = self._source.notes.read([key]).get(key)
+            if text is None:
+                self._note(key, "It was deleted while the store was copied.")
+                continue
+            self._source_measure.add("notes", [f"{key}\0{text}".encode()])
+            try:
+                self._target.notes.change(key, partial(_keep_existing, text))
+                back = self._target.notes.read([key]).get(key)
+                if back == text:
+                    self._target_measure.add("notes", [f"{key}\0{back}".encode()])
+                else:
+                    self._refuse(key, "The target has another note with this name.")
+            except StoreError as error:
+                self._refuse(key, str(error))
+
     def _refuse(self, place: str, message: str) -> None:
         self._refused[place] = Finding(place=place, message=message)
 
@@ -326,6 +349,10 @@ class _Copier:
             refused=tuple(self._refused.values()),
             notices=tuple(dict.fromkeys(self._notices)),
         )
+
+
+def _keep_existing(text: str, existing: str | None) -> str:
+    return text if existing is None else existing
 
 
 def _ensure_prefix(snapshot: Snapshot, existing: Snapshot) -> None:

@@ -9,7 +9,8 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.log_lines import read_request_subject
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
-from vibe_llms.exceptions import UnknownConversationError
+from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.invocables.contexts import InvocationContext
 
 _REQUESTED: Final = "run.requested"
 
@@ -49,6 +50,28 @@ def read_owner(
         if metadata is None:
             return None
     return None
+
+
+def find_owner(store: ConversationStore, identity: str) -> str | None:
+    """Return the owner of a conversation; empty if it is not stored, ``None`` if it is damaged.
+
+    Does file work.
+    """
+    try:
+        return read_owner(store, identity)
+    except UnknownConversationError:
+        return ""
+    except StoreError:
+        return None
+
+
+def find_caller(store: ConversationStore, context: InvocationContext) -> str | None:
+    """Return the user on whose behalf a tool is called. Does file work.
+
+    This is the owner of the run, or the client of the tools daemon. Without either, it is the user
+    of this machine, whose name is empty.
+    """
+    return find_owner(store, context.run_id) if context.run_id else context.subject
 
 
 def read_subject(store: ConversationStore, identity: str) -> str | None:

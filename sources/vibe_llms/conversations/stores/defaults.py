@@ -11,6 +11,7 @@ from vibe_llms.exceptions import StoreError
 if TYPE_CHECKING:
     from vibe_llms.conversations.index.interfaces import Index
     from vibe_llms.conversations.metadata import ConversationMetadata
+    from vibe_llms.conversations.notes.interfaces import NoteStore
     from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage
     from vibe_llms.conversations.run_logs.log import RunLog
     from vibe_llms.conversations.stores.interfaces import (
@@ -51,6 +52,13 @@ class StoreDefaults:
         from vibe_llms.messages.vendor_files import NO_NOTES
 
         return NO_NOTES
+
+    @property
+    def notes(self) -> NoteStore:
+        """No notes: changing one is an error."""
+        from vibe_llms.conversations.notes.interfaces import NoNotes
+
+        return NoNotes(type(self).__name__)
 
     def measure_logs(self: ConversationStore) -> Mapping[str, object]:
         """Return the measures of all logs of runs; opens the log of each conversation."""

@@ -49,6 +49,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, produce_identity
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations.notes.directory import NoteDirectory
     from vibe_llms.conversations.run_logs.file_log import FileLog
     from vibe_llms.conversations.run_logs.inbox import FileInbox, RunMessage
     from vibe_llms.conversations.stores.vendor_notes import DirectoryNotes
@@ -94,6 +95,15 @@ class DirectoryStore(StoreDefaults):
         from vibe_llms.conversations.stores.vendor_notes import DirectoryNotes
 
         return DirectoryNotes(self.contents)
+
+    @property
+    def notes(self) -> NoteDirectory:
+        """Notes of models and users, each a file below ``notes``."""
+        from vibe_llms.conversations.notes.directory import NoteDirectory
+
+        contents = self.contents
+        root = os.path.join(os.path.dirname(contents.root), "notes")
+        return NoteDirectory(root, self.disk, contents.wait_seconds)
 
     # --- writing ---------------------------------------------------------------------------
 

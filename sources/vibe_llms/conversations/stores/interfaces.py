@@ -25,6 +25,7 @@ from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.index.interfaces import Index
+    from vibe_llms.conversations.notes.interfaces import NoteStore
     from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage
     from vibe_llms.conversations.run_logs.log import RunLog
     from vibe_llms.messages.vendor_files import VendorFileNotes
@@ -234,6 +235,10 @@ class ConversationStore(Protocol):
     @property
     def vendor_files(self) -> VendorFileNotes:
         """Notes about contents of :attr:`contents` that vendors store."""
+
+    @property
+    def notes(self) -> NoteStore:
+        """Notes of models and users, which outlive conversations."""
 
     @property
     def keeps_logs(self) -> bool:

@@ -16,6 +16,7 @@ import attrs
 
 from vibe_llms.conversations.canister_media import find_required
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.notes.in_memory import NoteTable
 from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.identities import ensure_content_id, ensure_identity
 from vibe_llms.conversations.stores.interfaces import (
@@ -201,9 +202,11 @@ class MemoryStore(StoreDefaults):
 
     Attributes:
         contents: Content store with the bytes of media.
+        notes: Notes of models and users.
     """
 
     contents: MemoryContents = attrs.field(factory=MemoryContents)
+    notes: NoteTable = attrs.field(factory=NoteTable)
     keeps_logs = True
     _entries: dict[str, _Entry] = attrs.field(factory=dict)
     # Reentrant, as `fork` calls `create`.

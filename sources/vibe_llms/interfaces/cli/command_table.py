@@ -21,6 +21,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("showing:show", "Show the messages of a conversation."),
         "search": ("searching:search", "Search all conversations, by words or by meaning."),
         "recall": ("", "Search folders of documents by meaning."),
+        "memory": ("", "Show and edit the notes that models remember."),
         "export": ("exporting:export", "Write a conversation as Markdown, JSON or HTML."),
         "import": ("importing:import_", "Import conversations of other programs."),
         "fork": ("forking:fork", "Start a conversation that shares another's history."),
@@ -84,6 +85,14 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "fork": ("forking:fork", "Run again from a node, with other variables."),
         "diff": ("comparing:diff", "Show how two versions of a task differ."),
     },
+    "memory": {
+        "list": ("reading:list_", "List notes."),
+        "show": ("reading:show", "Show a note, and where it was remembered."),
+        "search": ("reading:search", "Search notes, by words or by meaning."),
+        "add": ("writing:add", "Add a text to a note."),
+        "edit": ("writing:edit", "Edit a note."),
+        "delete": ("writing:delete", "Delete notes."),
+    },
     "recall": {
         "add": ("folders:add", "Add folders of text files to the search."),
         "list": ("folders:list_", "List the folders, with the number of their files."),
@@ -129,6 +138,12 @@ GROUP_HELPS = {
     "flow": (
         "Run tasks: a goal, a model, prompts, and a Mermaid diagram as the program.\n\n"
         "`vibe flow new` lists examples and writes one to start from.\n"
+    ),
+    "memory": (
+        "Show and edit notes that outlive conversations.\n\n"
+        "The tool `memory` lets a model read and write them: vibe chat --tools memory\n\n"
+        "Your notes are NAME.md, those of this project project/NAME.md, and those of a tag "
+        "tags/TAG/NAME.md.\n"
     ),
     "recall": (
         "Search folders of documents, and your conversations, by meaning.\n\n"

@@ -153,6 +153,14 @@ def survey_ensembles(incomplete: str) -> Candidates:
     return _select(dict.fromkeys(load_configuration().ensembles, ""), incomplete, several=True)
 
 
+def survey_notes(incomplete: str) -> Candidates:
+    """Notes by path."""
+    from vibe_llms.interfaces.cli.commands.memory.reading import open_notes
+
+    book = open_notes(is_whole=incomplete.startswith("projects/"))
+    return _select(dict.fromkeys(map(book.paths.name, book.survey()), ""), incomplete)
+
+
 def survey_servers(incomplete: str) -> Candidates:
     """Configured MCP servers."""
     return _select(dict.fromkeys(load_configuration().servers, ""), incomplete)
@@ -269,6 +277,7 @@ SURVEYS: dict[str, Callable[[str], Candidates]] = {
     "invocable": survey_invocable,
     "invocables": survey_invocables,
     "models": survey_models,
+    "notes": survey_notes,
     "plugins": survey_plugins,
     "providers": survey_providers,
     "roles": survey_roles,

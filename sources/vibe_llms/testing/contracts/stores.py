@@ -142,6 +142,36 @@ class StoreContract(HistoryPromises):
         is_gone = notes.find(content_id, "vendor key") is None
         require(is_gone, "A note outlives its content.", "Remove notes with their content.")
 
+    def test_notes_are_changed_one_at_a_time(self, tmp_path: Path) -> None:
+        """A note is found by its key, changed, moved and deleted; invalid keys are refused."""
+        notes = self.produce_store(tmp_path).notes
+        try:
+            notes.change("own/user/tea.md", lambda old: f"{old} green")
+        except StoreError:
+            return  # the store keeps no notes
+
+        notes.change("own/user/tea.md", lambda old: f"{old} tea")
+        read = notes.read(["own/user/tea.md", "own/user/milk.md"])
+        expected = {"own/user/tea.md": "None green tea"}
+        require(read == expected, f"The notes are {read}.", "Pass the current text to change.")
+        before = notes.survey("own/user/")
+        notes.change("own/user/tea.md", lambda old: "black")
+        after = notes.survey("own/user/t")
+        has_changed = after.keys() == before.keys() and after != before
+        require(has_changed, f"survey returns {after}.", "Return another stamp for another text.")
+        notes.change("own/user/a/b.md", lambda old: "other")
+        with expect(StoreError, "A note is overwritten.", "Refuse in move.", naming="exists"):
+            notes.move({"own/user/tea.md": "own/user/a/b.md"})
+        notes.move({"own/user/tea.md": "own/user/a/tea.md"})
+        moved = notes.read(["own/user/a/tea.md"])
+        require(moved == {"own/user/a/tea.md": "black"}, f"It reads {moved}.", "Keep the text.")
+        for key in ("own/user/a/b.md", "own/user/a/tea.md"):
+            notes.change(key, lambda old: None)
+        require(not notes.survey(""), "A deleted note is listed.", "Delete it if None is returned.")
+        for key in ("own/../x", "/x", "own//x", "own/.x", "own/x\n", ""):
+            with expect(StoreError, f"{key!r} is taken.", "Call ensure_key.", naming="Invalid"):
+                notes.change(key, lambda old: "text")
+
     def test_what_has_been_referred_to_since_the_plan_stays(self, tmp_path: Path) -> None:
         """Content may be used again between the plan and the deletion."""
         store = self.produce_store(tmp_path)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.database_inbox import DatabaseInbox
     from vibe_llms.conversations.run_logs.database_log import DatabaseLog
     from vibe_llms.conversations.run_logs.inbox import RunMessage
+    from vibe_llms.conversations.stores.postgresql.notes import NoteRows
     from vibe_llms.conversations.stores.postgresql.vendor_notes import PostgresqlNotes
 
 # Append in one round trip. Nothing is added if the conversation has another size than expected, or
@@ -109,6 +110,13 @@ class PostgresqlStore(StoreDefaults):
         from vibe_llms.conversations.stores.postgresql.vendor_notes import PostgresqlNotes
 
         return PostgresqlNotes(self.database)
+
+    @property
+    def notes(self) -> NoteRows:
+        """Notes of models and users, in a table."""
+        from vibe_llms.conversations.stores.postgresql.notes import NoteRows
+
+        return NoteRows(self.database)
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
         """Run a transaction: apply all changes inside the block, or none."""

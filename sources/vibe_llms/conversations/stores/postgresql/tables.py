@@ -9,7 +9,7 @@ from vibe_llms.exceptions import StoreError
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Version of the tables; increased by changes that earlier versions of this program cannot read."""
 
 _LOCK: Final = 0x76696265
@@ -58,6 +58,10 @@ CREATE TABLE vibe_vendor_files (
     ends timestamptz,
     PRIMARY KEY (content, account)
 );
+CREATE TABLE vibe_notes (
+    key text COLLATE "C" PRIMARY KEY,
+    text text NOT NULL
+);
 CREATE TABLE vibe_claims (
     conversation text COLLATE "C" PRIMARY KEY
         REFERENCES vibe_conversations (id) ON DELETE CASCADE,
@@ -85,6 +89,7 @@ _MIGRATIONS: Final = {
     3: 'CREATE TABLE vibe_vendor_files (content text COLLATE "C" NOT NULL REFERENCES'
     " vibe_contents (id) ON DELETE CASCADE, account text NOT NULL, file text NOT NULL,"
     " ends timestamptz, PRIMARY KEY (content, account))",
+    4: 'CREATE TABLE vibe_notes (key text COLLATE "C" PRIMARY KEY, text text NOT NULL)',
 }
 """Statement that migrates each earlier format to the next one."""
 

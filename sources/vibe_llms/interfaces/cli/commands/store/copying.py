@@ -24,7 +24,7 @@ _DIGITS = 16
 @click.argument("target", metavar="TO")
 @json_option
 def copy(source: str, target: str, as_json: bool) -> int:
-    """Copy conversations, run logs, inboxes and content into another store.
+    """Copy conversations, run logs, inboxes, content and notes into another store.
 
     The copy is read back and compared: a table shows counts and digests of both sides. You can
     interrupt and repeat the command; it adds only new data. A conversation that exists in both

@@ -1,0 +1,143 @@
+"""Interface of a store's notes, and the rules for their keys and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from vibe_llms.exceptions import StoreError
+
+NOTE_BYTES: Final = 1_000_000
+"""Maximum size of a note."""
+
+KEY_BYTES: Final = 1_000
+PART_BYTES: Final = 200
+"""Maximum length of a part of a key; shorter than a file's name, as drafts have longer names."""
+DEPTH: Final = 12
+"""Maximum number of parts of a key."""
+
+
+class NoteStore(Protocol):
+    """Notes of a store, each a text under a key such as ``own/user/tea.md``.
+
+    Every change is atomic and survives a crash once its method has returned. Several threads and
+    processes may use the notes at once. All methods block. An invalid key, and a store that keeps
+    no notes, is a StoreError.
+    """
+
+    def survey(self, prefix: str) -> Mapping[str, str]:
+        """Return a stamp for each note whose key begins with a prefix; it changes with the text."""
+
+    def read(self, keys: Iterable[str]) -> Mapping[str, str]:
+        """Return the texts of some notes, by their keys; missing ones are left out."""
+
+    def change(self, key: str, change: Callable[[str | None], str | None]) -> None:
+        """Replace the text of a note; no other change of the note happens in between.
+
+        Args:
+            change: Receives the text, ``None`` for a missing note; returns the new text, or
+                ``None`` to delete the note. Its errors leave the note as it was. It may survey
+                and read notes, but change none.
+        """
+
+    def move(self, keys: Mapping[str, str]) -> None:
+        """Move notes to other keys.
+
+        Raises:
+            StoreError: A note is missing, or the other key has a note; nothing has moved then.
+        """
+
+
+class NoNotes:
+    """Notes of a store that keeps none; see :class:`NoteStore`.
+
+    Args:
+        store: Name of the store's class.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+
+    def survey(self, prefix: str) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+    def read(self, keys: Iterable[str]) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+    def change(self, key: str, change: Callable[[str | None], str | None]) -> None:
+        """Refuse."""
+        raise self._refuse()
+
+    def move(self, keys: Mapping[str, str]) -> None:
+        """Refuse."""
+        raise self._refuse()
+
+    def _refuse(self) -> StoreError:
+        return StoreError(
+            detail=f"{self._store} keeps no notes.",
+            remedy="Set the store to `directory` or to a PostgreSQL database.",
+        )
+
+
+def ensure_key(key: str) -> str:
+    """Check the key of a note: names joined by slashes, none of them hidden or special.
+
+    Raises:
+        StoreError: The key is invalid.
+    """
+    parts = key.split("/")
+    problem = next(filter(None, map(_find_problem, parts)), "")
+    if not problem and len(key.encode()) > KEY_BYTES:
+        problem = f"it has more than {KEY_BYTES} bytes"
+    if not problem and len(parts) > DEPTH:
+        problem = f"it has more than {DEPTH} parts"
+    if problem:
+        raise StoreError(detail=f"Invalid name of a note {key[:KEY_BYTES]!r}: {problem}.")
+    return key
+
+
+def _find_problem(part: str) -> str:
+    if not part.strip():
+        return "a part of it is empty"
+    if part.startswith("."):
+        return "a part of it begins with a dot"
+    if part != part.strip():
+        return "a part of it begins or ends with a space"
+    if "\\" in part or not part.isprintable():  # surrogates are not printable
+        return "it contains a backslash or a character that cannot be printed"
+    if len(part.encode()) > PART_BYTES:
+        return f"a part of it has more than {PART_BYTES} bytes"
+    return ""
+
+
+def encode_note(text: str) -> bytes:
+    """Return the text of a note in UTF-8.
+
+    Raises:
+        StoreError: The text is too long, or contains an invalid character.
+    """
+    if "\0" in text:
+        raise StoreError(detail="A note must not contain the character NUL.")
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        detail = "The text contains an invalid character: half of a surrogate pair."
+        raise StoreError(detail=detail) from error
+    if len(data) > NOTE_BYTES:
+        raise StoreError(
+            detail=f"The note has {len(data)} bytes; the limit is {NOTE_BYTES}.",
+            remedy="Split it into several notes.",
+        )
+    return data
+
+
+def describe_existing(key: str) -> StoreError:
+    """Return the error for a note that would be overwritten by a move."""
+    return StoreError(detail=f"The note {key!r} already exists.", remedy="Choose another name.")
+
+
+def describe_absent(key: str) -> StoreError:
+    """Return the error for a note that does not exist."""
+    return StoreError(detail=f"The note {key!r} does not exist.")
