@@ -16,6 +16,7 @@ from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.runs.copying import copy_store
+from vibe_llms.runs.syncing import sync_stores
 
 pytestmark = pytest.mark.postgresql
 
@@ -115,3 +116,21 @@ def test_030_a_run_in_the_database_is_told(database: PostgresqlStore, tmp_path: 
 
     assert report.working == ("a",)
     assert report.is_whole
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_040_a_database_and_a_folder_are_synchronized(
+    database: PostgresqlStore, tmp_path: Path, seed: int
+) -> None:
+    """Both have the same histories afterwards, and a second time nothing changes."""
+    folder = DirectoryStore(tmp_path / "folder", disk=HastyDisk())
+    for number in range(2):
+        for place, store in enumerate((folder, database)):
+            change_at_random(store, 10 * seed + 2 * number + place, 10)
+        assert sync_stores(folder, database).is_whole
+        here, there = (
+            {store.read(each).canisters for each in store.survey()} for store in (folder, database)
+        )
+        assert here == there
+        assert not sync_stores(database, folder).changes
+        assert not verify(database).findings

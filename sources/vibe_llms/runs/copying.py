@@ -19,7 +19,15 @@ from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.codec.canonical import encode_document
-from vibe_llms.runs.snapshots import Snapshot, extend, is_prefix, plant, take_snapshot
+from vibe_llms.runs.snapshots import (
+    Snapshot,
+    copy_content,
+    copy_references,
+    extend,
+    is_prefix,
+    plant,
+    take_snapshot,
+)
 
 Kind: TypeAlias = Literal["conversations", "canisters", "events", "messages", "notes", "contents"]
 
@@ -120,7 +128,7 @@ def copy_store(
     # List all ids before anything is read. The parent of a listed fork exists already, with all
     # canisters that the fork inherits, so it can be read at any time.
     chosen = sorted(source.survey()) if identities is None else identities
-    ordered = _order_families(source, chosen)
+    ordered = order_families(source, chosen)
     copier = _Copier(source, target)
     if progress is not None:
         progress.start(len(ordered), "copy")
@@ -148,7 +156,7 @@ def _move_contents(source: ConversationStore, target: ConversationStore) -> Copy
     return copier.report()
 
 
-def _order_families(store: ConversationStore, identities: Sequence[str]) -> list[str]:
+def order_families(store: ConversationStore, identities: Sequence[str]) -> list[str]:
     """Return the conversations, parents before their forks."""
     ordered: dict[str, None] = {}
     for identity in identities:
@@ -268,19 +276,12 @@ class _Copier:
             self._extended.append(identity)
 
     def _copy_references(self, snapshot: Snapshot) -> None:
-        """Copy the content that a conversation refers to; it must exist before the conversation."""
-        for content_id in sorted(snapshot.references - self._contents):
-            # Content may be missing in the source if it has a URL or a file id; otherwise the
-            # target refuses the conversation.
-            if self._source.contents.contains(content_id):
-                self._copy_content(content_id)
+        new = snapshot.references - self._contents
+        copy_references(self._source, self._target, new)
+        self._contents |= {each for each in new if self._source.contents.contains(each)}
 
     def _copy_content(self, content_id: str) -> None:
-        if not self._target.contents.contains(content_id):
-            about = self._source.contents.access_metadata(content_id)
-            data = self._source.contents.read(content_id)
-            self._target.contents.add(data, mime_type=about.mime_type, name=about.name)
-        self._contents.add(content_id)
+        copy_content(self._source, self._target, content_id)
 
     def _read_back(self, snapshot: Snapshot, messages: Sequence[bytes]) -> None:
         back = take_snapshot(self._target, snapshot.identity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
 import attrs
@@ -19,7 +19,7 @@ from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.compacting import shorten
-from vibe_llms.runs.summaries import RunFold
+from vibe_llms.runs.summaries import RunFold, RunState
 
 _MAX_READS: Final = 16
 """Maximum number of attempts to read a fork consistently while other processes write to it."""
@@ -41,6 +41,7 @@ class Snapshot:
         position: Position of the end in the store from which the conversation was read.
         is_working: Whether a run of it is active, or was cut off.
         notices: Notices from reading it.
+        run_state: State of its run; ``None`` without one.
     """
 
     identity: str
@@ -53,6 +54,12 @@ class Snapshot:
     position: Position
     is_working: bool
     notices: tuple[Finding, ...]
+    run_state: RunState | None = attrs.field(default=None, eq=False)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if no run of it has to be executed or waits, and no message waits for a run."""
+        return self.run_state in (None, "ended", "stopped") and not self.messages
 
     @classmethod
     def begin(
@@ -106,6 +113,7 @@ def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
         messages = tuple(store.open_inbox(identity).read())
         events = _read_lines(store.open_log(identity)) if store.keeps_logs else ()
         history, inherited = _read_history(store, identity)
+    run_state = _find_state(identity, events)
     return Snapshot(
         identity=identity,
         metadata=_link_by_number(history.metadata, inherited),
@@ -115,8 +123,9 @@ def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
         events=events,
         messages=messages,
         position=history.position,
-        is_working=_is_working(identity, events),
+        is_working=run_state == "working",
         notices=history.notices,
+        run_state=run_state,
     )
 
 
@@ -149,14 +158,39 @@ def _link_by_number(metadata: ConversationMetadata, inherited: int) -> Conversat
     return attrs.evolve(metadata, parent=link)
 
 
-def _is_working(identity: str, events: Sequence[bytes]) -> bool:
+def _find_state(identity: str, events: Sequence[bytes]) -> RunState | None:
     fold = RunFold(identity)
     for each in read_lines(events):
         if isinstance(each, Flaw):
             detail = f"Cannot read an event of {identity}: {each.detail}."
             raise CorruptionError(path=identity, line=each.line, detail=detail)
         fold.feed(each)
-    return bool(events) and fold.summarize().state == "working"
+    return fold.summarize().state if events else None
+
+
+def copy_content(source: ConversationStore, target: ConversationStore, content_id: str) -> None:
+    """Copy content to a store that does not have it.
+
+    Raises:
+        StoreError: It does not exist in the source, or a store cannot be used.
+    """
+    if not target.contents.contains(content_id):
+        about = source.contents.access_metadata(content_id)
+        data = source.contents.read(content_id)
+        target.contents.add(data, mime_type=about.mime_type, name=about.name)
+
+
+def copy_references(
+    source: ConversationStore, target: ConversationStore, content_ids: Iterable[str]
+) -> None:
+    """Copy the content that a conversation refers to; it must exist before the conversation.
+
+    Content may be missing in the source if it has a URL or a file id; otherwise the target refuses
+    the conversation.
+    """
+    for content_id in sorted(content_ids):
+        if source.contents.contains(content_id):
+            copy_content(source, target, content_id)
 
 
 def plant(store: ConversationStore, snapshot: Snapshot) -> Position:

@@ -106,7 +106,7 @@ def _read_ids(
     if identity not in ids:
         try:
             ids[identity] = [each.id for each in store.read(identity, tolerant=True).canisters]
-        except StoreError:  # deleted meanwhile, or unreadable
+        except StoreError:  # deleted, or unreadable
             ids[identity] = None
     return ids[identity]
 

@@ -30,6 +30,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "blame": ("blaming:blame", "Show which model wrote each message, when, and its cost."),
         "cherry-pick": ("merging:cherry_pick", "Fork a conversation and add another's turns."),
         "merge": ("merging:merge", "Join the endings of two forks in a new fork."),
+        "sync": ("syncing:sync", "Exchange conversations with another machine's store."),
         "rename": ("renaming:rename", "Rename a conversation."),
         "delete": ("deleting:delete", "Delete conversations; their forks keep what they share."),
         "verify": ("verifying:verify", "Verify every stored line and content hash."),

@@ -1,0 +1,71 @@
+"""``vibe sync``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.access import open_store, open_store_at
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
+
+if TYPE_CHECKING:
+    from vibe_llms.runs.syncing import SyncReport
+
+
+@command("sync")
+@click.argument("target", metavar="STORE")
+@json_option
+def sync(target: str, as_json: bool) -> int:
+    """Copy to STORE what only this machine has, and to this machine what only STORE has.
+
+    STORE is a folder, such as a shared one or one on a stick, or the URL of a PostgreSQL database.
+    A conversation that has grown on both sides stays as it is on each side, and each side gets the
+    other ending as a fork. Nothing is deleted or overwritten; a deleted conversation comes back
+    from the other side. You can interrupt the command and repeat it.
+
+    If a conversation could not be synchronized, it is reported, and the exit code is 7.
+
+    \b
+        vibe sync /mnt/stick/vibe
+        vibe sync postgresql://vibe@database.example/vibe
+    """
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
+    from vibe_llms.runs.syncing import sync_stores
+
+    progress = TerminalProgress("conversations") if sys.stderr.isatty() else None
+    report = sync_stores(open_store(), open_store_at(target), progress=progress)
+    if as_json:
+        import attrs
+
+        write_json({"whole": report.is_whole, **attrs.asdict(report)})
+    else:
+        _show(report)
+    return ExitCode.SUCCESS if report.is_whole else ExitCode.STORE
+
+
+def _show(report: SyncReport) -> None:
+    write_table(
+        [
+            (
+                each.side,
+                each.change,
+                each.identity,
+                f"conflict in {each.parent}" if each.parent else each.name or "",
+            )
+            for each in report.changes
+        ],
+        headers=("where", "change", "id", "name"),
+        styles=("", "", "cyan"),
+    )
+    for finding in (*report.notices, *report.refused):
+        note(str(finding))
+    counts = Counter((each.side, each.change) for each in report.changes)
+    parts = [f"{count} {change} {side}" for (side, change), count in sorted(counts.items())]
+    outcome = ", ".join(parts).capitalize() or "Nothing to do"
+    whole = "" if report.is_whole else f" NOT synchronized: {len(report.refused)}, see above."
+    note(f"{outcome}.{whole}")

@@ -1,0 +1,55 @@
+"""``vibe sync``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.stores.talks import exchange, save
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.exceptions import StoreError
+from vibe_llms.interfaces.cli.errors import ExitCode
+
+Vibe = Callable[..., Any]
+
+
+def test_a_folder_is_synchronized(vibe: Vibe, home: Path) -> None:
+    here = DirectoryStore(home / ".local/share/vibe-llms")
+    identity = save(here, exchange("one"), name="Piles")
+    there = DirectoryStore(home / "stick")
+    first = vibe("sync", "./stick")
+    assert first.out == f"there\tadded\t{identity}\tPiles\n"
+    assert first.err == "1 added there.\n"
+    here.append(identity, exchange("two"))
+    there.append(identity, exchange("three"))
+    second = vibe("sync", "./stick", "--json").read_json()
+    assert (second["whole"], second["conversations"], second["refused"]) == (True, 1, [])
+    assert [(each["side"], each["change"], each["parent"]) for each in second["changes"]] == [
+        ("there", "forked", identity),
+        ("here", "forked", identity),
+    ]
+    third = vibe("sync", "./stick")
+    assert (third.code, third.out, third.err) == (0, "", "Nothing to do.\n")
+    graph = vibe("log", "--graph", identity).out
+    assert graph.count("Piles") == 2
+    merged = vibe("merge", identity, second["changes"][1]["identity"])
+    assert merged.code == ExitCode.SUCCESS
+
+
+def test_an_error_is_reported(vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = save(DirectoryStore(home / ".local/share/vibe-llms"), exchange("one"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError(detail="The disk is full.")
+
+    monkeypatch.setattr(DirectoryStore, "plant", fail)
+    refused = vibe("sync", "./stick")
+    assert refused.code == ExitCode.STORE
+    assert refused.err.splitlines() == [
+        f"{identity}: The disk is full.",
+        "Nothing to do. NOT synchronized: 1, see above.",
+    ]
+    assert vibe("sync", "ftp://example.org").code == ExitCode.CONFIGURATION
