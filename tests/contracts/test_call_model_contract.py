@@ -17,7 +17,7 @@ from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.contents import AudioContent
 from vibe_llms.messages.illustrations import IllustrationRequest
 from vibe_llms.messages.rankings import Ranking, RankingRequest, rank
-from vibe_llms.messages.speeches import SpeechRequest
+from vibe_llms.messages.speeches import LiveSpeechRequest, SpeechRequest
 from vibe_llms.messages.transcripts import (
     LiveTranscriptionRequest,
     Transcript,
@@ -125,6 +125,17 @@ class TestSessionTranscriber(_Simulated):
     request = TranscriptionRequest(audio=AudioContent(data=hide("The bridge.", "mp3")))
     live_request = SAMPLES
     live_pieces = (b"Closed. It", b" is!")
+
+
+class TestLiveSpeaker(_Simulated):
+    module = "vibe_llms.providers.elevenlabs"
+    base = ""
+    genus, model = Genus.SPEAKER, "eleven_flash_v2_5"
+    request = SPEECH
+    lossy_request = SpeechRequest(text="Good morning.", instructions="sad")
+    live_request = LiveSpeechRequest()
+    live_pieces = ("The bridge is closed. Turn", " around.")
+    reports_usage = False
 
 
 class _Late(NotesTranscriber):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+import msgspec
+
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.forms import EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
@@ -107,6 +109,11 @@ class StreamFormat(Generic[In, Out]):
 
 Message: TypeAlias = bytes | str
 """A message on a WebSocket."""
+
+
+def encode_event(event: JsonObject) -> str:
+    """Return the message of an event."""
+    return msgspec.json.encode(event).decode()
 
 
 class LiveCodec(Protocol[Answer]):

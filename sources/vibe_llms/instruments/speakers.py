@@ -5,18 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like, entering
 from vibe_llms.instruments.genera import CallInstrument, SyncPieceStream
-from vibe_llms.messages.speeches import Speech, SpeechRequest
+from vibe_llms.messages.speeches import LiveSpeechRequest, Speech, SpeechRequest
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
     from vibe_llms.foundation.json_types import JsonValue
     from vibe_llms.providers.piece_streams import PieceStream
+
+
+LiveText: TypeAlias = AsyncIterable[str] | Iterable[str]
+"""A text that is still being written: its parts, as they arrive."""
 
 
 class Speaker(CallInstrument):
@@ -75,8 +80,12 @@ class Speaker(CallInstrument):
         return speech
 
     @asynccontextmanager
-    async def stream(self, text: str) -> AsyncIterator[PieceStream[Speech]]:
+    async def stream(self, text: str | LiveText) -> AsyncIterator[PieceStream[Speech]]:
         """Speak a text, and yield the audio as it arrives.
+
+        A text that is still being written, such as a model's answer, is an iterable of strings. The
+        vendor gets it as it arrives, if it supports that; otherwise each sentence is a request, and
+        the losses of the result say so.
 
         ::
 
@@ -87,27 +96,50 @@ class Speaker(CallInstrument):
 
         Leaving the context closes the connection.
 
+        Args:
+            text: A text, or an iterable of its parts, asynchronous or not.
+
         Raises:
             ConverseError: As for :meth:`speak`; also raised by the iteration.
         """
-        request = self._produce_request(text)
-        model = await self.access()
+        from vibe_llms.instruments.live_inputs import iterate
+        from vibe_llms.providers.live_streams import open_live
         from vibe_llms.providers.piece_streams import open_stream
 
-        async with open_stream(model, request) as stream:
-            yield stream
+        if isinstance(text, str) or not isinstance(text, AsyncIterable | Iterable):
+            request = self._produce_request(text)
+            async with open_stream(await self.access(), request) as stream:
+                yield stream
+            return
+        live_request = LiveSpeechRequest(**self._settings)
+        async with aclosing(cast(Any, iterate(text))) as pieces:
+            checked = _check_texts(pieces)
+            async with open_live(await self.access(), live_request, checked) as stream:
+                yield stream
 
     def _produce_request(self, text: str) -> SpeechRequest:
-        return SpeechRequest(
-            text=text,
-            voice=self.voice,
-            file_format=self.file_format,
-            speed=self.speed,
-            instructions=self.instructions,
-            language=self.language,
-            options=self.options,
-            strict=self.strict,
-        )
+        return SpeechRequest(text=text, **self._settings)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "voice": self.voice,
+            "file_format": self.file_format,
+            "speed": self.speed,
+            "instructions": self.instructions,
+            "language": self.language,
+            "options": self.options,
+            "strict": self.strict,
+        }
+
+
+async def _check_texts(pieces: AsyncIterable[Any]) -> AsyncIterator[str]:
+    """Yield the parts of a text. Raises RequestError for anything else."""
+    async for piece in pieces:
+        if not isinstance(piece, str):
+            detail = f"A part of the text is {type(piece).__name__}, not a string."
+            raise RequestError(path="text", detail=detail, remedy="Yield strings.")
+        yield piece
 
 
 class SyncSpeaker(SyncFace[Speaker]):

@@ -127,7 +127,7 @@ class Transcriber(CallInstrument):
             async with open_stream(model, request) as stream:
                 yield stream
             return
-        from vibe_llms.instruments.live_audio import LiveAudio
+        from vibe_llms.instruments.live_inputs import LiveAudio
 
         async with LiveAudio(audio, sample_rate) as live:
             model = await self.access()

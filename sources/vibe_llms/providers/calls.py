@@ -162,9 +162,9 @@ class RemoteCallModel(Generic[In, Out]):
             obstacle = live_format.find_obstacle(request, self._descriptor)
             if not obstacle:
                 return PieceStream(self._converse(live_format, request, pieces))
-        from vibe_llms.providers.live_streams import call_in_parts
+        from vibe_llms.providers.live_streams import open_in_parts
 
-        return PieceStream(call_in_parts(self, request, pieces, obstacle))
+        return open_in_parts(self, request, pieces, obstacle)
 
     async def _converse(
         self, live_format: LiveFormat[Any, Out], request: Any, pieces: AsyncIterable[Piece]

@@ -76,6 +76,8 @@ class LiveCall(Generic[Out]):
         try:
             return self._codec.finish()
         except ValueError as error:
+            if isinstance(error, ConverseError):
+                raise
             if self._codec.is_complete:
                 raise self._refuse(error) from None
         raise self._socket.refuse()

@@ -18,7 +18,7 @@ from vibe_llms.dialects.speeches.audio import (
 )
 from vibe_llms.dialects.speeches.openai import choose_format, tell_format
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.speeches import Speech, SpeechRequest
+from vibe_llms.messages.speeches import Speech, SpeechRequest, SpeechSettings
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "deepgram"
@@ -40,13 +40,7 @@ def nativize(request: SpeechRequest, model: ModelDescriptor) -> Translation[Nati
     """Write a request: the text is the body, and everything else is in the query."""
     ledger = Ledger(protocol=PROTOCOL, provider=model.provider)
     tell_format(request, FORMATS, ledger)
-    for name, reason in (
-        ("voice", "the model's name is the voice"),
-        ("instructions", "Deepgram has no field for them"),
-        ("language", "the model's name ends with the language"),
-    ):
-        if getattr(request, name) is not None:
-            ledger.drop(name, reason)
+    drop_fields(request, ledger)
     chosen = choose_format(request.file_format, FORMATS)
     query: dict[str, Any] = {"model": model.name, "encoding": FORMATS[chosen]}
     if chosen in _CONTAINERS:
@@ -57,6 +51,17 @@ def nativize(request: SpeechRequest, model: ModelDescriptor) -> Translation[Nati
         query["speed"] = request.speed
     path = f"/v1/speak?{urlencode({**query, **request.options})}"
     return Translation(NativeCall(body={"text": request.text}, path=path), ledger.losses)
+
+
+def drop_fields(request: SpeechSettings, ledger: Ledger) -> None:
+    """Report the fields that the service does not have."""
+    for name, reason in (
+        ("voice", "the model's name is the voice"),
+        ("instructions", "Deepgram has no field for them"),
+        ("language", "the model's name ends with the language"),
+    ):
+        if getattr(request, name) is not None:
+            ledger.drop(name, reason)
 
 
 def produce_decoder(request: SpeechRequest, model: ModelDescriptor) -> AudioDecoder:

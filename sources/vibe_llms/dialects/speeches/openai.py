@@ -20,7 +20,7 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.forms import EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.speeches import Speech, SpeechRequest
+from vibe_llms.messages.speeches import Speech, SpeechRequest, SpeechSettings
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "speech"
@@ -59,7 +59,7 @@ def choose_format(file_format: str | None, formats: Mapping[str, str]) -> str:
     return next(iter(formats))
 
 
-def tell_format(request: SpeechRequest, formats: Mapping[str, str], ledger: Ledger) -> None:
+def tell_format(request: SpeechSettings, formats: Mapping[str, str], ledger: Ledger) -> None:
     """Record a format that the service does not have."""
     chosen = choose_format(request.file_format, formats)
     if request.file_format not in (None, chosen):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from vibe_llms.dialects.calls import produce_origin
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.transcripts import LiveTranscriptionRequest, Transcript, TranscriptPart
@@ -69,8 +65,3 @@ class TranscriptBuilder:
             seconds=self.seconds,
             origin=origin,
         )
-
-
-def encode_event(event: dict[str, Any]) -> str:
-    """Return the message of an event."""
-    return msgspec.json.encode(event).decode()

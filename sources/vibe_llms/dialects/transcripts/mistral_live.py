@@ -10,11 +10,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from vibe_llms.dialects.calls import LiveFormat, Message
+from vibe_llms.dialects.calls import LiveFormat, Message, encode_event
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_bytes
-from vibe_llms.dialects.transcripts.live import encode_event
 from vibe_llms.dialects.transcripts.openai import PROTOCOL, produce_event_error, read
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.transcripts import LiveTranscriptionRequest, Transcript

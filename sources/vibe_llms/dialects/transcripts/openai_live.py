@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import LiveFormat, Message
+from vibe_llms.dialects.calls import LiveFormat, Message, encode_event
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_bytes
 from vibe_llms.dialects.speeches.audio import PCM_RATE
-from vibe_llms.dialects.transcripts.live import TranscriptBuilder, encode_event
+from vibe_llms.dialects.transcripts.live import TranscriptBuilder
 from vibe_llms.dialects.transcripts.openai import PROTOCOL, produce_event_error, read_usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.transcripts import LiveTranscriptionRequest, Transcript
@@ -208,5 +208,5 @@ class OpenAICodec:
 
 
 def _write_settings(audio: dict[str, Any]) -> str:
-    session = {"type": "transcription", "audio": {"input": audio}}
+    session: dict[str, Any] = {"type": "transcription", "audio": {"input": audio}}
     return encode_event({"type": "session.update", "session": session})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Iterator
+from math import inf
 from typing import Final
 
-from vibe_llms.instruments.live_audio import iterate
+from vibe_llms.instruments.live_inputs import iterate
 
 PATIENCE_SECONDS: Final = 1.0
 """A pipe that is still open after this time is read as it is written."""
@@ -15,20 +17,32 @@ PATIENCE_SECONDS: Final = 1.0
 _PIECE_BYTES: Final = 65_536
 
 
-async def read_pipe() -> bytes | AsyncIterator[bytes]:
-    """Read standard input: its bytes, or an iterator if its writer does not end soon."""
+async def read_pipe(*, waits: bool) -> bytes | AsyncIterator[bytes]:
+    """Read standard input: its bytes, or an iterator if its writer does not end soon.
+
+    Args:
+        waits: Wait for its end.
+    """
     pieces = iterate(_read_pieces())
     found: list[bytes] = []
     loop = asyncio.get_running_loop()
-    end = loop.time() + PATIENCE_SECONDS
+    end = inf if waits else loop.time() + PATIENCE_SECONDS
     while True:
         coming = asyncio.ensure_future(_advance(pieces))
-        await asyncio.wait({coming}, timeout=max(0, end - loop.time()))
+        await asyncio.wait({coming}, timeout=None if waits else max(0, end - loop.time()))
         if not coming.done() or loop.time() >= end:
             return _go_on(found, coming, pieces)
         if not (piece := coming.result()):
             return b"".join(found)
         found.append(piece)
+
+
+async def decode(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Yield the text of bytes in UTF-8; invalid bytes are replaced."""
+    decoder = getincrementaldecoder("utf-8-sig")("replace")
+    async for piece in pieces:
+        yield decoder.decode(piece)
+    yield decoder.decode(b"", final=True)
 
 
 def _read_pieces() -> Iterator[bytes]:

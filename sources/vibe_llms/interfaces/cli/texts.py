@@ -63,13 +63,21 @@ def gather_prompt(prompt: str | None) -> str:
     if prompt is None:
         if sys.stdin.isatty():
             raise click.UsageError("The text is missing. Pass one, or use a pipe.")
-        from vibe_llms.foundation.encodings import explain_misencoding
+        return decode_prompt(sys.stdin.buffer.read())
+    return _ensure_prompt(prompt)
 
-        raw = sys.stdin.buffer.read()
-        try:
-            prompt = raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise click.UsageError(explain_misencoding(raw, "standard input")) from error
+
+def decode_prompt(raw: bytes) -> str:
+    """Return the text of standard input. Raises click.UsageError if it is blank or not UTF-8."""
+    from vibe_llms.foundation.encodings import explain_misencoding
+
+    try:
+        return _ensure_prompt(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise click.UsageError(explain_misencoding(raw, "standard input")) from error
+
+
+def _ensure_prompt(prompt: str) -> str:
     text = repair(prompt).strip()
     if not text:
         raise click.UsageError("The text is empty.")

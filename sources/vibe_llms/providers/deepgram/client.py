@@ -33,8 +33,10 @@ class DeepgramVendor(CallVendor):
         """Return the call format for speech or for transcription."""
         if genus is Genus.SPEAKER:
             from vibe_llms.dialects.speeches import deepgram as speeches
+            from vibe_llms.dialects.speeches import deepgram_live as live_speeches
 
-            return speeches.produce_call_format()
+            live_format = live_speeches.produce_live_format()
+            return attrs.evolve(speeches.produce_call_format(), live=live_format)
         if genus is Genus.TRANSCRIBER:
             from vibe_llms.dialects.transcripts import deepgram as transcripts
             from vibe_llms.dialects.transcripts.deepgram_live import produce_live_format

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.models.genera import Genus
@@ -31,8 +33,10 @@ class ElevenLabsVendor(CallVendor):
         """Return the call format for speech or for transcription."""
         if genus is Genus.SPEAKER:
             from vibe_llms.dialects.speeches import elevenlabs as speeches
+            from vibe_llms.dialects.speeches import elevenlabs_live as live_speeches
 
-            return speeches.produce_call_format()
+            live_format = live_speeches.produce_live_format()
+            return attrs.evolve(speeches.produce_call_format(), live=live_format)
         if genus is Genus.TRANSCRIBER:
             from vibe_llms.dialects.transcripts import elevenlabs as transcripts
 

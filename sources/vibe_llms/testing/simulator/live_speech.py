@@ -1,4 +1,4 @@
-"""Live transcription of Deepgram, OpenAI and Mistral: state machines of their WebSockets.
+"""Live speech and transcription of Deepgram, ElevenLabs, OpenAI and Mistral: their WebSockets.
 
 As in ``speech``, audio contains its text.
 """
@@ -40,8 +40,8 @@ class LiveService:
         """Return the first events. Raises SimulatedRefusal before the connection is open."""
         return ()
 
-    def receive(self, message: bytes | str) -> Iterable[Event]:
-        """Return the events for a message."""
+    def receive(self, message: bytes | str) -> Iterable[Event | bytes]:
+        """Return the events, or the audio, for a message."""
         raise NotImplementedError
 
     def fail(self) -> Event:
@@ -146,7 +146,7 @@ class DeepgramListen(LiveService):
 class _JsonService(LiveService):
     """A service whose messages are JSON objects with a type."""
 
-    def receive(self, message: bytes | str) -> Iterable[Event]:
+    def receive(self, message: bytes | str) -> Iterable[Event | bytes]:
         try:
             event = json.loads(message)
             kind = event["type"]
@@ -161,7 +161,7 @@ class _JsonService(LiveService):
             return (self.refuse(f"Invalid message: {error!r}.", event),)
 
     @property
-    def handlers(self) -> Mapping[str, Callable[[Event], Iterable[Event]]]:
+    def handlers(self) -> Mapping[str, Callable[[Event], Iterable[Event | bytes]]]:
         """Functions that answer each type of message."""
         raise NotImplementedError
 
@@ -355,9 +355,97 @@ class MistralTranscription(_JsonService):
         return events
 
 
+class DeepgramSpeak(_JsonService):
+    """``/v1/speak``: speaks complete sentences, and the rest when it is flushed."""
+
+    def __init__(self, request: SimulatedRequest) -> None:
+        super().__init__(request)
+        self._text = ""
+        self._flushes = 0
+
+    @property
+    def handlers(self) -> Mapping[str, Callable[[Event], Iterable[Event | bytes]]]:
+        return {"Speak": self._speak, "Flush": self._flush, "Close": self._close}
+
+    def open(self) -> Iterable[Event]:
+        query = self.request.query
+        check_model(query.get("model", ""))
+        require(query.get("encoding") in ("linear16", "mulaw", "alaw"), "Unsupported encoding.")
+        require("container" not in query, "container is not available for streaming.")
+        return ({"type": "Metadata", "request_id": "d2", "model_name": query["model"]},)
+
+    def refuse(self, message: str, event: Event, code: str = "invalid_value") -> Event:
+        return {"type": "Warning", "description": message, "code": code}
+
+    def fail(self) -> Event:
+        return {"type": "Warning", "description": "Overloaded.", "code": "OVERLOADED"}
+
+    def _speak(self, event: Event) -> Iterable[Event | bytes]:
+        self._text += event["text"]
+        head, end, self._text = self._text.rpartition(". ")
+        return [(head + end).encode()] if end else []
+
+    def _flush(self, event: Event) -> Iterable[Event | bytes]:
+        rest, self._text = self._text, ""
+        self._flushes += 1
+        flushed = {"type": "Flushed", "sequence_id": self._flushes - 1}
+        return [rest.encode(), flushed] if rest else [flushed]
+
+    def _close(self, event: Event) -> Iterable[Event | bytes]:
+        self.is_over = True
+        return ()
+
+
+class ElevenLabsStreamInput(LiveService):
+    """``/v1/text-to-speech/{voice}/stream-input``: speaks complete sentences."""
+
+    def __init__(self, request: SimulatedRequest) -> None:
+        super().__init__(request)
+        self._text = ""
+        self._has_begun = False
+
+    def open(self) -> Iterable[Event]:
+        query = self.request.query
+        check_model(query.get("model_id", ""))
+        kind = query.get("output_format", "mp3_44100_128").partition("_")[0]
+        require(kind in ("mp3", "pcm", "opus"), "Invalid output_format.")
+        return ()
+
+    def receive(self, message: bytes | str) -> Iterable[Event]:
+        try:
+            text = json.loads(message)["text"]
+        except (ValueError, LookupError, TypeError):
+            return (self._refuse("The message is not valid."),)
+        if not self._has_begun and text != " ":
+            return (self._refuse("The first text must be a space."),)
+        self._has_begun = True
+        if text == "":
+            self.is_over = True
+            return [*self._produce_audio(self._text), {"isFinal": True, "audio": None}]
+        if not text.endswith(" "):
+            return (self._refuse("A text must end with a space."),)
+        self._text += text.lstrip()
+        head, end, self._text = self._text.rpartition(". ")
+        return self._produce_audio(head + end)
+
+    def fail(self) -> Event:
+        return {"message": "Overloaded.", "error": "overloaded", "code": 1011}
+
+    def _refuse(self, message: str) -> Event:
+        return {"message": message, "error": "input_invalid", "code": 1008}
+
+    def _produce_audio(self, text: str) -> list[Event]:
+        if not text:
+            return []
+        audio = base64.b64encode(text.encode()).decode()
+        return [{"audio": audio, "isFinal": None, "alignment": None}]
+
+
 SERVICES: Final[Mapping[str, type[LiveService]]] = {
     "live_deepgram": DeepgramListen,
     "live_mistral": MistralTranscription,
     "live_openai": OpenAITranscription,
+    "live_speech_deepgram": DeepgramSpeak,
+    "live_speech_elevenlabs": ElevenLabsStreamInput,
 }
 """Services by the purpose of a route."""

@@ -75,6 +75,8 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (DEEPGRAM, "POST", r"/v1/speak", "speak"),
     (DEEPGRAM, "POST", r"/v1/listen", "listen"),
     (DEEPGRAM, "GET", r"/v1/listen", "live_deepgram"),
+    (DEEPGRAM, "GET", r"/v1/speak", "live_speech_deepgram"),
+    (ELEVENLABS, "GET", r"/v1/text-to-speech/[^/]+/stream-input", "live_speech_elevenlabs"),
     (CHAT, "GET", r"/v1/realtime", "live_openai"),
     (CHAT, "GET", r"/audio/transcriptions/realtime", "live_mistral"),
     (RESPONSES, "POST", r"/responses/input_tokens", "count"),

@@ -50,7 +50,7 @@ class _Delivery:
         self._service = service
         self._count = 0
 
-    async def send(self, events: Iterable[Event]) -> None:
+    async def send(self, events: Iterable[Event | bytes]) -> None:
         conditions = self._service.request.conditions
         events = list(events)
         if "no_terminator" in conditions and self._service.is_over:
@@ -68,7 +68,10 @@ class _Delivery:
                 return
             if "garbage_line" in conditions:
                 await self._socket.send_str("{not JSON")
-            await self._socket.send_str(json.dumps(event))
+            if isinstance(event, bytes):
+                await self._socket.send_bytes(event)
+            else:
+                await self._socket.send_str(json.dumps(event))
 
     def _is_due(self, fault: str, default: int) -> bool:
         conditions = self._service.request.conditions

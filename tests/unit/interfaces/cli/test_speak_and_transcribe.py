@@ -124,20 +124,48 @@ def test_a_pipe_that_stays_open_is_transcribed_while_it_is_written() -> None:
 
 
 @pytest.mark.slow
-def test_an_error_does_not_wait_for_the_end_of_the_pipe() -> None:
-    arguments = [sys.executable, "-m", "vibe_llms", "transcribe", *LISTENER, "--translate"]
+def test_a_text_is_spoken_while_it_is_written() -> None:
+    arguments = [sys.executable, "-m", "vibe_llms", "speak", *SPEAKER, "--format", "pcm"]
     program = subprocess.Popen(
-        [*arguments, "--strict", "--sample-rate", "24000"],
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    first, second = "The bridge is closed. ", "It is."
+    with program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdin.write(f"{first}{second[0]}".encode())
+        program.stdin.flush()
+        samples = program.stdout.read(len(first) * 480)
+        program.stdin.write(second[1:].encode())
+        program.stdin.close()
+        samples += program.stdout.read()
+        assert b"sentence by sentence" in program.stderr.read()
+    heard = run("transcribe", *LISTENER, "--sample-rate", "24000", given=samples)
+    assert heard.stdout == f"{first}{second}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signal", [None, "strict"])
+def test_an_error_does_not_wait_for_the_end_of_the_pipe(signal: str | None) -> None:
+    """Only with --strict, the pipe is read to its end."""
+    more = ["--strict"] if signal else []
+    program = subprocess.Popen(
+        [sys.executable, "-m", "vibe_llms", "transcribe", "-m", "anthropic:claude", *more],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     assert program.stdin is not None
-    program.stdin.write(b"\0\0")
+    program.stdin.write(b"ID3" + b"x" * 100)
     program.stdin.flush()
+    if signal:
+        with pytest.raises(subprocess.TimeoutExpired):
+            program.wait(3)
+        program.stdin.close()
     assert program.wait(60) != 0
     assert program.stderr is not None
-    assert b"does not translate" in program.stderr.read()
+    assert b"transcriber" in program.stderr.read()
     for pipe in (program.stdin, program.stdout, program.stderr):
         assert pipe is not None
         pipe.close()

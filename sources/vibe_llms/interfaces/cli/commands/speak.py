@@ -18,11 +18,18 @@ from vibe_llms.interfaces.cli.options import (
     strict_option,
 )
 from vibe_llms.interfaces.cli.output import write_json
-from vibe_llms.interfaces.cli.texts import describe_call, gather_prompt, report_result
+from vibe_llms.interfaces.cli.texts import (
+    decode_prompt,
+    describe_call,
+    gather_prompt,
+    report_result,
+)
 
 if TYPE_CHECKING:
-    from vibe_llms.instruments.speakers import Speaker
+    from collections.abc import AsyncIterator
+
     from vibe_llms.messages.speeches import Speech
+    from vibe_llms.providers.piece_streams import PieceStream
 
 _FORMATS: Final = {
     ".aac": "aac",
@@ -64,10 +71,13 @@ async def speak(text: str | None, **options: Any) -> None:
     \b
         vibe speak "Good morning." -o morning.mp3
         vibe speak --voice coral < story.txt | mpv -
+        vibe ask "Tell me a story." | vibe speak | mpv -
 
-    In a pipe, the audio is written as it arrives.
+    In a pipe, the audio is written as it arrives. A text from a pipe that stays
+    open is spoken while it is written; with --strict, the pipe is read to its
+    end first.
     """
-    words = gather_prompt(text)
+    words = await _read_text(text, waits=options["strict"])
     output: str | None = options["output"]
     paths = choose_paths(output, 1, as_json=options["as_json"])
     application = load_application(yes=options["yes"])
@@ -83,10 +93,11 @@ async def speak(text: str | None, **options: Any) -> None:
             options["model"] or "", application=application, file_format=file_format, **settings
         ) as speaker,
     ):
-        if paths or options["as_json"]:
+        if isinstance(words, str) and (paths or options["as_json"]):
             speech = await speaker.speak(words)
         else:
-            speech = await _pipe(speaker, words)
+            async with speaker.stream(words) as stream:
+                speech = await _follow(stream, is_piped=not (paths or options["as_json"]))
     if paths or options["as_json"]:
         shown = write_media([speech.audio], paths)
         if options["as_json"]:
@@ -94,12 +105,29 @@ async def speak(text: str | None, **options: Any) -> None:
     report_result(speech, ", ".join(paths) or f"{len(speech.data):,} bytes")
 
 
-async def _pipe(speaker: Speaker, words: str) -> Speech:
-    """Write the audio to standard output as it arrives."""
-    sys.stdout.flush()
-    target = sys.stdout.buffer
-    async with speaker.stream(words) as stream:
+async def _read_text(text: str | None, *, waits: bool) -> str | AsyncIterator[str]:
+    """Return the text; of a pipe that stays open, its parts as they are written.
+
+    Args:
+        waits: Wait for the end of the pipe.
+
+    Raises:
+        click.UsageError: There is none, or it is blank or not UTF-8.
+    """
+    if text is not None or sys.stdin.isatty():
+        return gather_prompt(text)
+    from vibe_llms.interfaces.cli.pipes import decode, read_pipe
+
+    data = await read_pipe(waits=waits)
+    return decode_prompt(data) if isinstance(data, bytes) else decode(data)
+
+
+async def _follow(stream: PieceStream[Speech], *, is_piped: bool) -> Speech:
+    """Return the speech; write the audio to standard output as it arrives, if wanted."""
+    if is_piped:
+        sys.stdout.flush()
+        target = sys.stdout.buffer
         async for data in stream:
             target.write(data)
             target.flush()
-        return await stream.result()
+    return await stream.result()

@@ -72,12 +72,12 @@ async def transcribe(path: str | None, **options: Any) -> None:
 
     The text is written as it arrives, if the vendor streams it. Audio from a
     pipe that stays open is sent while it is recorded, if the vendor supports
-    that.
+    that; with --strict, the pipe is read to its end first.
     """
     if path is None and sys.stdin.isatty():
         raise click.UsageError("The audio is missing. Name a file, or use a pipe.")
     rate = options["sample_rate"]
-    audio = await _read_audio(path or "-", rate)
+    audio = await _read_audio(path or "-", rate, waits=options["strict"])
     application = load_application(yes=options["yes"])
     warn_untrusted(application.configuration)
     from vibe_llms.instruments.transcribers import Transcriber
@@ -116,11 +116,14 @@ async def transcribe(path: str | None, **options: Any) -> None:
     report_result(transcript, output or f"{len(transcript.text.split())} words")
 
 
-async def _read_audio(path: str, rate: int | None) -> AudioContent | AsyncIterator[bytes]:
+async def _read_audio(
+    path: str, rate: int | None, *, waits: bool
+) -> AudioContent | AsyncIterator[bytes]:
     """Read a file, or a pipe; one that stays open is read while it is written.
 
     Args:
         rate: Samples per second of audio without a header; ``None`` for other audio.
+        waits: Wait for the end of a pipe.
 
     Raises:
         click.UsageError: The file cannot be read, or is not audio.
@@ -129,7 +132,7 @@ async def _read_audio(path: str, rate: int | None) -> AudioContent | AsyncIterat
     from vibe_llms.interfaces.cli.pipes import read_pipe
     from vibe_llms.messages.contents import AudioContent
 
-    data = await read_pipe() if path == "-" else read_bytes(path)
+    data = await read_pipe(waits=waits) if path == "-" else read_bytes(path)
     if not isinstance(data, bytes):
         return data
     if rate is not None:

@@ -1,4 +1,4 @@
-"""Audio that is still being recorded: detect its type from its first bytes."""
+"""Input that is still arriving: iterators that may block, and the type of live audio."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from vibe_llms import CallCache, SyncTranscriber, Transcriber
+from vibe_llms import CallCache, Speaker, SyncSpeaker, SyncTranscriber, Transcriber
 from vibe_llms.events.calls import CallEvent, CallFinishedEvent, CallStartedEvent
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.wav import begin_wav, read_wav_head
-from vibe_llms.instruments.live_audio import LiveAudio
+from vibe_llms.instruments.live_inputs import LiveAudio
 from vibe_llms.messages.transcripts import LiveTranscriptionRequest
 
 TEXT = "The bridge is closed."
@@ -174,3 +174,36 @@ async def test_leaving_the_stream_closes_the_recording() -> None:
     async with Transcriber("scripted:notes").stream(speak(), sample_rate=24_000) as stream:
         await anext(stream)
     assert is_closed
+
+
+async def test_a_text_is_spoken_by_sentences() -> None:
+    async def write() -> AsyncIterator[str]:
+        for word in ("The bridge ", "is closed. ", "It ", "is."):
+            yield word
+
+    speaker = Speaker("scripted:tones", language="en")
+    async with speaker, speaker.stream(write()) as stream:
+        pieces = [piece async for piece in stream]
+        speech = await stream.result()
+
+    text = "The bridge is closed. It is."
+    assert speech.data[44:] == b"".join(pieces)[44:] == play(text)
+    assert speech.audio.transcript == text
+    assert speech.usage is not None
+    assert speech.usage.input_tokens == 6
+    assert [loss.path for loss in speech.losses] == ["text", "language"]
+
+
+def test_the_synchronous_speaker_takes_a_generator() -> None:
+    with SyncSpeaker("scripted:tones") as speaker, speaker.stream(iter(("Good ", "day"))) as stream:
+        b"".join(stream)
+        assert stream.result().data[44:] == play("Good day")
+
+
+async def test_parts_of_a_text_are_strings() -> None:
+    async with Speaker("scripted:tones").stream([b"x"]) as stream:  # type: ignore[list-item]
+        with pytest.raises(RequestError, match="bytes, not a string"):
+            await stream.result()
+    with pytest.raises(RequestError, match="Expected a text, not int"):
+        async with Speaker("scripted:tones").stream(3):  # type: ignore[arg-type]
+            pass
