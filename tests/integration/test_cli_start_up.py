@@ -192,7 +192,7 @@ atexit.register(lambda: print(len(made), file=sys.stderr))
     ("program", "limit"),
     [
         ("from vibe_llms import Model", 33),
-        ("from vibe_llms.interfaces.cli.entry import main; main()", 136),
+        ("from vibe_llms.interfaces.cli.entry import main; main()", 128),
         ("import vibe_llms", 0),
     ],
 )
@@ -275,5 +275,48 @@ def test_a_question_imports_no_plugin_specification_that_it_does_not_need(tmp_pa
     assert "vibe_llms.providers.scripted.client" in modules
     assert modules.isdisjoint(_HEAVY)
     specification = "vibe_llms.plugins.specification"
-    unneeded = {"flows", "authorizers", "conversations", "daemons"}
+    unneeded = {"flows", "authorizers", "conversations", "daemons", "runs", "users"}
     assert modules.isdisjoint({f"{specification}.{name}" for name in unneeded})
+
+
+def test_a_question_imports_no_module_that_its_answer_does_not_need(tmp_path: Path) -> None:
+    """No events of reactors without a reactor, no lines of keys without a mistake; no TLS."""
+    modules = _survey_modules(tmp_path, "ask", "-m", "scripted:echo", "Hello")
+
+    assert modules.isdisjoint(
+        {
+            "vibe_llms.dialects.separators",
+            "vibe_llms.events.conversation",
+            "vibe_llms.events.reactors",
+            "vibe_llms.providers.answer_events",
+            "vibe_llms.providers.requirements",
+            "vibe_llms.tables.toml_lines",
+            "_ssl",
+            "typing_inspection",
+        }
+    )
+    assert sum(name.startswith("vibe_llms") for name in modules) <= 180
+
+
+def test_a_question_runs_no_deferred_module(tmp_path: Path) -> None:
+    """A library that uses one of them at its import must leave the list."""
+    program = _PROBE + "\n".join(
+        (
+            "",
+            "from vibe_llms.foundation.deferred_modules import DEFERRED, DeferredModule",
+            "print(*(n for n in DEFERRED if type(sys.modules.get(n)) is not DeferredModule))",
+        )
+    )
+    program = program.replace(
+        "main()\n", "code = 0\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program, "ask", "-m", "scripted:echo", "Hello"],
+        env=produce_environment(tmp_path),
+        cwd=tmp_path,
+        input=b"",
+        capture_output=True,
+        check=True,
+    )
+
+    assert finished.stdout.decode().split() == ["Hello"]

@@ -1,24 +1,18 @@
-"""Cache of compiled generated source, stored beside the byte code of modules.
+"""Cache of the methods that attrs generates.
 
 attrs generates the source of each class's methods and compiles it whenever a program starts, which
 takes half of the time to define a class. The same source gives the same code, so it is compiled
-once and stored in ``__pycache__``. As for byte code, nothing is written if Python is told not to
-write any, and a file that cannot be read or written costs only time.
+once (:mod:`.compiled_cache`).
 """
 
 from __future__ import annotations
 
-import atexit
-import marshal
-import os
-import sys
-from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from importlib.util import cache_from_source
 from typing import Any, Final
 
 import attr._make
 
-_MAXIMUM_BYTES: Final = 4_000_000
-"""Size from which a file is replaced by a new one, as most of it is from earlier versions."""
+from vibe_llms.foundation.compiled_cache import CompiledCache
 
 _OURS: Final = "vibe_llms."
 
@@ -31,45 +25,25 @@ class MethodCache:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._codes = self._read()
-        self._new: dict[bytes, bytes] = {}
+        self._cache = CompiledCache(path)
+
+    def __len__(self) -> int:
+        return len(self._cache)
 
     def __call__(self, source: Any, filename: str, mode: str) -> Any:
         """Compile a source, or return its code from the cache."""
         if not isinstance(source, str) or _OURS not in filename:
             return compile(source, filename, mode)
-        key = source_hash(f"{filename}\n{mode}\n{source}".encode())
-        if (known := self._codes.get(key)) is not None:
-            return marshal.loads(known)
-        code = compile(source, filename, mode)
-        if not (self._new or sys.dont_write_bytecode):
-            atexit.register(self.write)
-        self._new[key] = marshal.dumps(code)
+        key = f"{filename}\n{mode}\n{source}"
+        code = self._cache.find(key)
+        if code is None:
+            code = compile(source, filename, mode)
+            self._cache.add(key, code)
         return code
-
-    def _read(self) -> dict[bytes, bytes]:
-        try:
-            with open(self._path, "rb") as file:  # noqa: PTH123  # pathlib is not imported yet
-                if file.read(len(MAGIC_NUMBER)) != MAGIC_NUMBER:
-                    return {}
-                codes: dict[bytes, bytes] = marshal.loads(file.read())
-                return codes
-        except (OSError, ValueError, EOFError, TypeError):
-            return {}
 
     def write(self) -> None:
         """Add the newly compiled methods to the file."""
-        known = self._read()
-        if sum(map(len, known.values())) > _MAXIMUM_BYTES:
-            known = {}
-        temporary = f"{self._path}.{os.getpid()}"
-        try:
-            with open(temporary, "wb") as file:  # noqa: PTH123
-                file.write(MAGIC_NUMBER + marshal.dumps(known | self._new))
-            os.replace(temporary, self._path)  # noqa: PTH105
-        except OSError:  # a folder of another user's, or a full disk
-            return
+        self._cache.write()
 
 
 compile_generated: Final = MethodCache(f"{cache_from_source(__file__)}.methods")

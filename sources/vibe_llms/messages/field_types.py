@@ -62,6 +62,13 @@ def _resolve(module: str, annotation: str) -> Any:
     return eval(annotation, vars(sys.modules[module]))
 
 
+def _conform(value: Any) -> Any: ...
+
+
+_CONFORM_SIGNATURE = inspect.signature(_conform)
+"""Signature of all converters, as attrs asks for that of each, and making one is slow."""
+
+
 @functools.cache
 def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
     """Make the converter of a field. Cached, as making one is slow and many fields are alike."""
@@ -93,6 +100,7 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
                 return conform(plain) if kind is str else plain
         raise _explain_misfit(f"{name} needs", name, value, coercible_kinds[0])
 
+    conform.__signature__ = _CONFORM_SIGNATURE  # type: ignore[attr-defined]
     return attrs.Converter(conform)
 
 

@@ -35,6 +35,7 @@ from vibe_llms.tables.kinds import BOOLEAN, TABLE, TEXT, TEXTS, Kind, is_list_of
 from vibe_llms.tables.reading import TableReader
 
 _MODELS_HEADER = re.compile(r"^\s*\[\[models\]\]", re.MULTILINE)
+_DEFAULTS_HEADER = re.compile(r"^\s*\[defaults\]", re.MULTILINE)
 _MODELS = Kind("tables, each headed [[models]]", is_list_of(is_table))
 _ROOT_KEYS = {
     **ORIGIN,
@@ -189,7 +190,7 @@ def _read_tables(
     defaults = head.get("defaults", {})
     if "pattern" in defaults or "model" in defaults:
         reader.tables.report(("defaults",), "It has no 'pattern' and no 'model'.")
-    line = reader.tables.locate(("defaults",))[1] if defaults else 0
+    line = _find_defaults(reader, text) if defaults else 0
     yield reader.read(defaults, defaults_layer, ("defaults",), line=line)
     # Inline tables in a list have no headers.
     lines = chain(_survey_headers(text), repeat(0))
@@ -200,6 +201,13 @@ def _read_tables(
         is_record = models_layer is AttributeLayer.FAMILY and "model" in model
         layer = AttributeLayer.MODEL if is_record else models_layer
         yield reader.read(model, layer, path, line=line)
+
+
+def _find_defaults(reader: RuleReader, text: str) -> int:
+    """Return the line of ``[defaults]``; finding that of each key would be slower."""
+    if match := _DEFAULTS_HEADER.search(text):
+        return text.count("\n", 0, match.end()) + 1
+    return reader.tables.locate(("defaults",))[1]
 
 
 def _survey_headers(text: str) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import pluggy
@@ -120,22 +120,21 @@ class PluginHost:
         self.loaded_count += 1
 
     def call(self, entry: PluginEntry, kind: type[_T]) -> tuple[_T, ...]:
-        """Call one hook of a loaded plugin; later calls return the first answer.
+        """Call the hook of a loaded plugin whose items have a type; see :meth:`call_hook`."""
+        return self.call_hook(entry, specification.find_hook(kind))
 
-        Args:
-            entry: The plugin.
-            kind: Type of the list's items, according to the hook's specification.
+    def call_hook(self, entry: PluginEntry, hook: str) -> tuple[Any, ...]:
+        """Call one hook of a loaded plugin; later calls return the first answer.
 
         Raises:
             PluginError: The hook raised, or returned an invalid value; the plugin is set aside.
         """
         if entry.module in self._fatal_errors:
             raise self._fatal_errors[entry.module].with_traceback(None)
-        hook = specification.find_hook(kind)
         key = (entry.module, hook)
         if key not in self._answers:
-            self._answers[key] = self._call_hook(entry, hook, kind)
-        return cast(tuple[_T, ...], self._answers[key])
+            self._answers[key] = self._call_hook(entry, hook)
+        return self._answers[key]
 
     def make(
         self, entry: PluginEntry, specification: ReactorsSpecification | ListenerSpecification
@@ -217,7 +216,7 @@ class PluginHost:
             )
             self.record_failure(entry, error, reason)
 
-    def _call_hook(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
+    def _call_hook(self, entry: PluginEntry, hook: str) -> tuple[object, ...]:
         plugin = self._manager.get_plugin(entry.module)
         # pluggy cannot call a single plugin; the others are excluded, so that a failure has a name.
         other_plugins = [other for other in self._manager.get_plugins() if other is not plugin]
@@ -230,6 +229,7 @@ class PluginHost:
         except (Exception, SystemExit) as error:
             problem = f"failed in {hook}: {describe_error(error)}"
             raise self._set_aside(entry, problem) from error
+        kind = specification.access_kind(hook)
         if isinstance(answer, (list, tuple)) and all(isinstance(item, kind) for item in answer):
             return tuple(answer)
         _discard(answer)

@@ -198,9 +198,7 @@ class PluginManager:
         A failing plugin is reported in a warning and added to the failures, once, and set aside.
         Not for the thread of an event loop: the first call imports plugins.
         """
-        from vibe_llms.plugins.specification.runs import ReactorsSpecification
-
-        return self._produce_all("reactors", ReactorsSpecification)
+        return self._produce_all("reactors")
 
     @property
     def has_no_reactors(self) -> bool:
@@ -209,18 +207,16 @@ class PluginManager:
 
     def produce_listeners(self) -> list[Callable[[RunEvent], object]]:
         """Make the listeners of a run, as :meth:`produce_reactors` does for a turn."""
-        from vibe_llms.plugins.specification.runs import ListenerSpecification
-
-        return self._produce_all("listeners", ListenerSpecification)
+        return self._produce_all("listeners")
 
     @property
     def has_no_listeners(self) -> bool:
         """True if it is known that no plugin in use has listeners. Imports nothing."""
         return self._is_absent("listeners")
 
-    def _produce_all(self, name: str, kind: type[Any]) -> list[Any]:
+    def _produce_all(self, name: str) -> list[Any]:
         with self._roster.warn_of_failures():
-            specifications = self._roster.survey(kind)
+            specifications = self._roster.survey_hook(f"survey_{name}")
             host = self._roster.access_host()
             # Outdated when another plugin is loaded: the plugin of a provider may have reactors.
             self._absent[name] = -1 if specifications else host.loaded_count

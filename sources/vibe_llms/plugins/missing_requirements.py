@@ -61,12 +61,13 @@ def refuse_missing(plugins: PluginManager, provider: str) -> None:
     Raises:
         ConverseError: The missing requirement, with its fix.
     """
-    from vibe_llms.providers.requirements import refuse_requirements
-
     missing = _find_missing(plugins, provider)
     if missing.error is not None:
         raise missing.error
-    refuse_requirements(provider, missing.requirements)
+    if missing.requirements:
+        from vibe_llms.providers.requirements import refuse_requirements
+
+        refuse_requirements(provider, missing.requirements)
 
 
 def _find_missing(plugins: PluginManager, name: str) -> MissingRequirements:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -145,28 +145,36 @@ class PluginRoster:
 
     def survey(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
         """Call the hook for a kind of specification in each module; skip failing modules."""
-        answers: list[tuple[PluginEntry, _T]] = []
+        from vibe_llms.plugins.specification.hooks import find_hook
+
+        return self.survey_hook(find_hook(kind))
+
+    def survey_hook(self, hook: str) -> list[tuple[PluginEntry, Any]]:
+        """Call a hook in each module; skip failing modules.
+
+        Imports the types of the hook's items only if a module has the hook.
+        """
+        answers: list[tuple[PluginEntry, Any]] = []
         surveyed_modules: set[str] = set()
         with self.lock:
             for entry in self.configuration.plugins:
                 # Several tables may name one module, whose hooks would return the same again.
-                if entry.module in surveyed_modules or not self._is_surveyed(entry, kind):
+                if entry.module in surveyed_modules or not self._is_surveyed(entry, hook):
                     continue
                 if not self.describe(entry).is_usable:
                     continue
                 surveyed_modules.add(entry.module)
                 with self.record_failures(entry):
-                    specifications = self.load(entry).call(entry, kind)
+                    specifications = self.load(entry).call_hook(entry, hook)
                     answers += [(entry, specification) for specification in specifications]
         return answers
 
-    def _is_surveyed(self, entry: PluginEntry, kind: type[object]) -> bool:
-        """Return whether a survey of a kind calls the plugin's hook, and loads it if necessary."""
-        from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE, find_hook
+    def _is_surveyed(self, entry: PluginEntry, hook: str) -> bool:
+        """Return whether a survey calls the plugin's hook, and loads it if necessary."""
+        from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE
 
         if entry.table == "plugins":
             return True
-        hook = find_hook(kind)
         # An ensemble's or a provider's module must not be loaded only for its reactors.
         if hook == "survey_reactors":
             return self.is_loaded(entry)

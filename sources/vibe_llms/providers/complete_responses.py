@@ -14,13 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from vibe_llms.events.conversation import ConversationEvent
-from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.providers.answer_events import AnswerEventDispatcher
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.simple_responses import SimpleResponseSource
@@ -33,6 +30,9 @@ from vibe_llms.providers.streams import (
 )
 
 if TYPE_CHECKING:
+    from vibe_llms.events.conversation import ConversationEvent
+    from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.providers.answer_events import AnswerEventDispatcher
     from vibe_llms.providers.sending import SendingModel
 
 _Native = TypeVar("_Native")
@@ -85,6 +85,8 @@ async def receive_with_reactors(
     Raises:
         ConverseError: The response failed; its ``arrived`` are the canisters received so far.
     """
+    from vibe_llms.providers.answer_events import AnswerEventDispatcher  # imports all events
+
     dispatcher = AnswerEventDispatcher(reactors, request.conversation_id, model.limits)
     descriptor = model.descriptor
     started = time.perf_counter()

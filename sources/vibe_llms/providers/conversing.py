@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.providers.assembly import Assembler
@@ -14,6 +13,9 @@ from vibe_llms.providers.complete_responses import receive_complete, receive_wit
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.sending import SendingModel
 from vibe_llms.providers.streams import EventSource, ResponseStream
+
+if TYPE_CHECKING:
+    from vibe_llms.events.reactors import ConversationReactors
 
 _Native = TypeVar("_Native")
 

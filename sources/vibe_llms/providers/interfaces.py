@@ -17,16 +17,15 @@ from vibe_llms.dialects.processors import ConversationTokenizer as ConversationT
 from vibe_llms.dialects.processors import InvocationsProcessor as InvocationsProcessor
 from vibe_llms.dialects.processors import MessagesProcessor as MessagesProcessor
 from vibe_llms.dialects.processors import Processors as Processors
-from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.descriptors import ModelDescriptor as ModelDescriptor
 from vibe_llms.models.tokens import TokenCount as TokenCount
-from vibe_llms.providers.answer_texts import iterate_text
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a program without reactors imports none of their events
+    from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.models.genera import Genus
 
 
@@ -57,6 +56,8 @@ class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
         Joined, the pieces are the ``text`` of the response. The iteration raises a
         ``ConverseError`` if the response fails.
         """
+        from vibe_llms.providers.answer_texts import iterate_text
+
         return iterate_text(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]: ...

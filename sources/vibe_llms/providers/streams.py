@@ -11,10 +11,8 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from vibe_llms.events.conversation import ConversationEvent, Ending
-from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     LossEvent,
@@ -30,11 +28,14 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.providers.answer_events import AnswerEventDispatcher
-from vibe_llms.providers.answer_texts import iterate_text
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.simple_responses import SimpleResponseSource
+
+if TYPE_CHECKING:  # a stream without reactors imports none of their events
+    from vibe_llms.events.conversation import ConversationEvent, Ending
+    from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.providers.answer_events import AnswerEventDispatcher
 
 
 class EventSource(Protocol):
@@ -122,6 +123,8 @@ class ResponseStream(Closing):
     @property
     def text(self) -> AsyncIterator[str]:
         """The text of the answer as it arrives, without reasoning and tool calls."""
+        from vibe_llms.providers.answer_texts import iterate_text
+
         return iterate_text(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
@@ -238,6 +241,8 @@ class ResponseStream(Closing):
     async def _open(self) -> list[StreamEvent] | None:
         self._started = self._started or time.perf_counter()
         if self._reactors is not None:
+            from vibe_llms.providers.answer_events import AnswerEventDispatcher
+
             self._dispatcher = AnswerEventDispatcher(
                 self._reactors, self._request.conversation_id, self._limits
             )

@@ -26,8 +26,9 @@ def count(source, filename, mode, *rest, **more):
 builtins.compile = count
 from vibe_llms import UserCanister
 from vibe_llms.foundation.limits import Limits
+made = [UserCanister("Hi").content[0].text, repr(Limits(run_steps=3))]
 print(len(compiled), Limits(run_steps=3).run_steps, inspect.signature(Limits), file=sys.stdout)
-print([UserCanister("Hi").content[0].text, repr(Limits(run_steps=3))])
+print(made)
 """
 _SOURCE = "def __init__(self, a):\n    self.a = a\n"
 _NAME = "<attrs generated methods vibe_llms.x.A>"
@@ -50,7 +51,7 @@ def test_a_second_process_compiles_no_methods(tmp_path: Path) -> None:
     """Its classes are the same, signatures included."""
     first, second = _probe(tmp_path), _probe(tmp_path)
 
-    assert _count(first) > 20
+    assert _count(first) > 2
     assert _count(second) == 0
     assert first[1] == second[1]
     assert first[0].split(" ", 1)[1] == second[0].split(" ", 1)[1]
@@ -68,7 +69,7 @@ def test_a_damaged_file_costs_only_time(tmp_path: Path, damage: bytes | None) ->
     (file,) = tmp_path.rglob("*.methods")
     file.write_bytes(file.read_bytes()[:-99] if damage is None else damage)
 
-    assert _count(_probe(tmp_path)) > 20
+    assert _count(_probe(tmp_path)) > 2
     assert _count(_probe(tmp_path)) == 0
 
 
@@ -100,4 +101,4 @@ def test_what_two_processes_compile_is_kept(tmp_path: Path) -> None:
     one.write()
     two.write()
 
-    assert len(MethodCache(path)._codes) == 2
+    assert len(MethodCache(path)) == 2

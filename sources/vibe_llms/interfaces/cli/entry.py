@@ -23,6 +23,12 @@ def main() -> None:
     import gc
 
     gc.set_threshold(_GARBAGE_THRESHOLD)
+    from vibe_llms.foundation.deferred_modules import defer_modules
+
+    defer_modules()
+    from vibe_llms.foundation import pattern_cache
+
+    pattern_cache.install()
     from vibe_llms.interfaces.cli.command_line import run
 
     code = run(arguments)

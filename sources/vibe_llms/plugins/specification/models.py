@@ -12,10 +12,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Settings
-from vibe_llms.plugins.specification.users import Consent, Progress
 
 if TYPE_CHECKING:  # types only: this module is below theirs
     from vibe_llms.messages.vendor_files import VendorFileNotes
+    from vibe_llms.plugins.specification.users import Consent, Progress
     from vibe_llms.providers.interfaces import Provider
     from vibe_llms.providers.shared_limits import Budgets
     from vibe_llms.wire.exchanges import Timeouts, Transport
