@@ -7,7 +7,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -21,9 +21,14 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.reprs import represent
-from vibe_llms.messages.canisters import AnyCanister, UserCanister
+from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.identities import access_now, produce_identity
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.compaction import Compactor
+
+_Compacted = TypeVar("_Compacted")
 
 
 @frozen
@@ -64,6 +69,7 @@ class Conversation:
     _shared_count: int | None = attrs.field(repr=False)
     _stored: _StoredState | None = attrs.field(repr=False)
     _store_of_parent: ConversationStore | None = attrs.field(repr=False)
+    _unsaved_parent: Conversation | None = attrs.field(repr=False)
     _save_lock: threading.Lock = attrs.field(repr=False)
 
     def __init__(
@@ -79,7 +85,7 @@ class Conversation:
         self._canisters = list(canisters)
         self._shared_count = None
         self._stored = None
-        self._store_of_parent = None
+        self._store_of_parent = self._unsaved_parent = None
         self._save_lock = threading.Lock()
         self.companions = ChainMap()
 
@@ -147,6 +153,7 @@ class Conversation:
         """
         copied = Conversation(id=self.id, canisters=self.canisters, metadata=self.metadata)
         copied._store_of_parent = self._store_of_parent
+        copied._unsaved_parent = self._unsaved_parent
         copied._stored = self._stored
         copied.companions, copied.notices = self.companions, self.notices
         return copied
@@ -186,20 +193,48 @@ class Conversation:
                 detail=f"Conversation {self.id} has {count} canisters; the fork point must be "
                 f"between 0 and {count}, not {from_index}."
             )
-        fork = Conversation(
-            metadata=ConversationMetadata(
-                name=self.metadata.name,
-                tags=self.metadata.tags,
-                model=self.metadata.model,
-                parent=self._find_parent(index),
-            )
-        )
+        fork = Conversation(metadata=self.metadata.fork(self._find_parent(index)))
         fork._canisters, fork._shared_count, fork._store_of_parent = (
             self._canisters,
             index,
             self._store_of_parent,
         )
         fork.companions = self.companions.new_child()
+        return fork
+
+    def pin(self, *canisters: AnyCanister) -> None:
+        """Keep messages word for word in every later compaction; :meth:`save` stores it."""
+        pinned = (*self.metadata.pinned, *(canister.id for canister in canisters))
+        self.metadata = attrs.evolve(self.metadata, pinned=pinned)
+
+    def compact(self, model: Compactor[_Compacted], *, keep: int | None = None) -> _Compacted:
+        """Return a fork that begins with the model's summary of the oldest turns.
+
+        This conversation keeps all its messages. Instructions, pinned messages, calls without a
+        result and the last turns stay word for word; the summary names the files. Save the fork to
+        store it; this conversation is saved with it. ::
+
+            conversation = await conversation.compact(Model("local:smollm2"))
+            conversation = conversation.compact(SyncModel("local:smollm2"))
+
+        Args:
+            model: A ``Model``, for an awaitable, or a ``SyncModel``.
+            keep: Number of last turns that stay, if they fit into half of the model's window; by
+                default that of the metadata, or four.
+
+        Raises:
+            RequestError: There is nothing to summarize.
+            ConverseError: The model did not summarize it.
+        """
+        return model.compact(self, keep=keep)
+
+    def fork_compacted(self, canisters: Iterable[AnyCanister]) -> Conversation:
+        """Return a fork with a summary and other canisters in place of these ones."""
+        # It shares no stored lines, as reading these would take as long as reading all of them.
+        fork = self.fork(0)
+        fork.add_canisters(canisters)
+        if self._stored is None or self._canisters_since(self._stored.canisters):
+            fork._unsaved_parent = self
         return fork
 
     def _find_parent(self, index: int) -> ParentLink | None:
@@ -278,15 +313,27 @@ class Conversation:
         return stored
 
     def _create(self, store: ConversationStore) -> _StoredState:
-        metadata, position = self.metadata, None
+        if (parent := self._unsaved_parent) is not None:
+            parent.save(store, merge=True)
+            link = ParentLink(identity=parent.id, canisters=0)
+            self.metadata = attrs.evolve(self.metadata, parent=link)
+            self._store_of_parent, self._unsaved_parent = store, None
+        metadata = self.metadata
         if metadata.parent is not None and self._store_of_parent == store:
             with suppress(UnknownConversationError):  # the parent was deleted in the meantime
-                position = store.create(self.id, metadata)
-        if position is None:
-            metadata = attrs.evolve(metadata, parent=None)
-            position = store.create(self.id, metadata)
+                return self._create_with(store, metadata)
+        return self._create_with(store, attrs.evolve(metadata, parent=None))
+
+    def _create_with(
+        self, store: ConversationStore, metadata: ConversationMetadata
+    ) -> _StoredState:
         inherited = 0 if metadata.parent is None else metadata.parent.canisters or 0
-        return _StoredState(store, position, inherited, metadata)
+        own_canisters = self._canisters_since(inherited)
+        # A compacted fork is created with its messages: it is never seen without them.
+        if any(isinstance(each, DocumentCanister) and each.summarizes for each in own_canisters):
+            position = store.plant(self.id, metadata, own_canisters)
+            return _StoredState(store, position, inherited + len(own_canisters), metadata)
+        return _StoredState(store, store.create(self.id, metadata), inherited, metadata)
 
     def _find_created(self, store: ConversationStore) -> _StoredState | None:
         """Find a conversation that an interrupted save has created in the store."""
@@ -350,11 +397,7 @@ class Conversation:
         ours, theirs = self._metadata, stored.metadata
         if ours is theirs:
             return
-        changes = {
-            field: getattr(ours, field)
-            for field in ("name", "tags", "model")
-            if getattr(ours, field) != getattr(theirs, field)
-        }
+        changes = theirs.compare(ours)
         if changes:
             self.metadata = stored.store.update_metadata(self.id, **changes)
         self._stored = attrs.evolve(stored, metadata=self._metadata)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from copy import copy
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -337,6 +338,31 @@ class Engine(Closing):
     def _price_deferred(self, origin: Origin) -> float | None:
         assert self._deferral_backend is not None
         return price_in_cents(origin, self._deferral_backend.tier)
+
+    async def make_room(self, conversation: Conversation) -> Conversation:
+        """Return a compacted fork if ``window`` is ``summarize`` and the model's window is full.
+
+        Otherwise, return the conversation itself. A run never moves to a fork: call this before a
+        run, after adding a message.
+
+        Raises:
+            ConverseError: The model did not summarize the conversation, which is unchanged.
+        """
+        from vibe_llms.conversations.compaction import make_room
+
+        model_call = await self.produce_model_call()
+        if model_call.fields.get("window") != "summarize":
+            return conversation
+        registry = self._given_registry or self._registry
+        request = Request(
+            canisters=conversation.canisters,
+            invocables=() if registry is None else registry.describe(),
+            conversation_id=conversation.id,
+            continuation=True,
+            **model_call.fields,
+        )
+        ask = partial(model_call.model.converse, reactors=model_call.reactors)
+        return await make_room(conversation, request, model_call.model, ask)
 
     async def produce_template(self) -> Request:
         """Return the request that all runs share, with a placeholder for the question.

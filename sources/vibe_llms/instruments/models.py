@@ -39,6 +39,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
     from vibe_llms.instruments.parsers.parsers import Parser
@@ -381,6 +382,32 @@ class Model(Closing):
             request, _ = leave_out_controls(request, model.descriptor.attributes)
         return await model.tokenizer.count_request(request, model.descriptor)
 
+    async def compact(self, conversation: Conversation, *, keep: int | None = None) -> Conversation:
+        """Return a fork that begins with a summary; see :meth:`.Conversation.compact`."""
+        from vibe_llms.conversations.compaction import compact
+
+        request = self.request(conversation, continuation=True)
+        return await compact(conversation, request, await self.access(), self.answer, keep=keep)
+
+    async def make_room(
+        self, conversation: Conversation, **options: Unpack[RequestOptions]
+    ) -> Conversation:
+        """Return a compacted fork if ``window`` is ``summarize`` and the window is full.
+
+        Otherwise, return the conversation itself. Call it after adding a message, before asking.
+
+        Args:
+            options: Those of the next request.
+
+        Raises:
+            ConverseError: The model did not summarize the conversation, which is unchanged.
+        """
+        from vibe_llms.conversations.compaction import make_room
+
+        options["continuation"] = True  # a run may also begin with the model's own turn
+        request = self.request(conversation, **options)
+        return await make_room(conversation, request, await self.access(), self.answer)
+
     async def close(self) -> None:
         """Close connections and unload weights that nothing else in this event loop uses."""
         await self.application.release(self)
@@ -455,6 +482,8 @@ class SyncModel(SyncFace[Model]):
     parse_with_response = blocking(Model.parse_with_response)
     follow = entering_following(Model.follow)
     count_tokens = blocking(Model.count_tokens)
+    compact = blocking(Model.compact)
+    make_room = blocking(Model.make_room)
     close = blocking(Model.close)
 
 

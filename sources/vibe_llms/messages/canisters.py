@@ -12,6 +12,7 @@ conversation may have thousands of them.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, runtime_checkable
@@ -22,7 +23,7 @@ from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.slotted_classes import slotted
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
-from vibe_llms.messages.field_types import conform_fields
+from vibe_llms.messages.field_types import conform_fields, ensure_members
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
 from vibe_llms.messages.texts import join_answer, join_texts
 
@@ -149,6 +150,35 @@ class Origin:
     seconds: float | None = attrs.field(default=None, eq=False)
 
 
+def _ensure_origins(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+    return ensure_members(origins, (Origin,), "origins")
+
+
+def _ensure_files(files: Iterable[str]) -> tuple[str, ...]:
+    return ensure_members(files, (str,), "files")
+
+
+@slotted(kw_only=True, field_transformer=conform_fields)
+class SummarizedPart:
+    """Part of a conversation that a summary replaces.
+
+    The messages themselves stay in that conversation.
+
+    Attributes:
+        conversation: Id of the conversation that has the messages.
+        first: Id of the first message of the part.
+        last: Id of the last one.
+        files: Names of files in the part, newest first.
+        origins: Origins of the model calls that wrote the summary, with their usage.
+    """
+
+    conversation: str
+    first: str
+    last: str
+    files: tuple[str, ...] = attrs.field(default=(), converter=_ensure_files)
+    origins: tuple[Origin, ...] = attrs.field(default=(), converter=_ensure_origins)
+
+
 class Owner(enum.StrEnum):
     """Executor of an invocation: ``OURS`` is this program, ``VENDOR`` the vendor."""
 
@@ -269,10 +299,13 @@ class DocumentCanister(_InputCanister):
 
     Attributes:
         title: Title of the document, such as a file name.
+        summarizes: The part of a conversation that this summary replaces; ``None`` if it is not a
+            summary.
     """
 
     role: Literal["document"] = attrs.field(default="document", init=False)
     title: str | None = attrs.field(default=None, kw_only=True)
+    summarizes: SummarizedPart | None = attrs.field(default=None, kw_only=True)
 
 
 @slotted(field_transformer=_conform_canister_fields)

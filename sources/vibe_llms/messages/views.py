@@ -10,6 +10,7 @@ from typing import Final
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
+    DocumentCanister,
     InvocationCanister,
     ResultCanister,
     Usage,
@@ -102,10 +103,15 @@ def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
 
 
 def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
-    """Add up the usage of the turns, each turn once; ``None`` if none reported it."""
-    usages: list[Usage] = []
+    """Add up the usage of the turns, each turn once, and of summaries.
+
+    ``None`` if none reported it.
+    """
+    usages: list[Usage | None] = []
     counted: set[str] = set()  # ids of turns
     for canister in canisters:
+        if isinstance(canister, DocumentCanister) and canister.summarizes is not None:
+            usages += [origin.usage for origin in canister.summarizes.origins]
         origin = canister.origin
         if origin is None or origin.usage is None:
             continue

@@ -8,7 +8,7 @@ beginning of the request stays the same for several turns, and the vendor's prom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Final
 
@@ -23,6 +23,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import pairs_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import MESSAGE_OVERHEAD, count_canister, estimate_overhead
 
@@ -154,6 +155,42 @@ def cut_oldest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int
             return Cut(omitted=_list_removable(canisters, spans))
     spans = largest if smallest is None else smallest
     return Cut(omitted=_list_removable(canisters, spans), fits=bool(smallest))
+
+
+def cut_turns(canisters: Sequence[AnyCanister], keep: int, pinned: Collection[str] = ()) -> Cut:
+    """Decide which canisters a summary replaces: all before the last turns that may go.
+
+    Supervisors stay, as do pinned canisters (a call with its result), and calls without a result
+    with the rest of their answers. Input that is not answered yet stays, too.
+
+    Args:
+        canisters: The conversation, oldest first.
+        keep: Number of last turns that stay. A turn begins with an input of the user.
+        pinned: Ids of canisters that stay.
+    """
+    inputs = _find_inputs(canisters)
+    is_answered = any(map(_is_of_model, canisters[inputs[-1] :])) if inputs else bool(canisters)
+    ends = [*inputs, len(canisters)] if is_answered else inputs
+    can_cut_before = [*_find_cut_points(canisters), True]
+    cuttable = [end for end in ends[: max(len(ends) - keep, 0)] if can_cut_before[end]]
+    if not cuttable:
+        return Cut()
+    staying = _survey_staying(canisters, pinned)
+    return Cut(omitted=tuple(i for i in range(cuttable[-1]) if canisters[i].id not in staying))
+
+
+def _survey_staying(canisters: Sequence[AnyCanister], pinned: Collection[str]) -> set[str]:
+    """Return the ids of the canisters that a summary must not replace."""
+    staying = {*pinned, *(each.id for each in canisters if each.role == "supervisor")}
+    open_turns: set[str | None] = set()
+    for pair in pairs_of(canisters):
+        ids = {each.id for each in (pair.invocation, pair.result) if each is not None}
+        if pair.result is None:
+            open_turns.add(pair.invocation.turn_id)
+        if pair.result is None or ids & staying:
+            staying |= ids
+    open_turns.discard(None)
+    return staying | {each.id for each in canisters if each.turn_id in open_turns}
 
 
 def _measure(canister: AnyCanister, size: int) -> int:

@@ -19,7 +19,7 @@ import attrs
 from vibe_llms.events.stream import LossEvent, RetryEvent, StreamEvent
 from vibe_llms.exceptions import ContextOverflowError
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.models.windows import (
@@ -33,7 +33,12 @@ from vibe_llms.models.windows import (
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.streams import EventSource, detach
-from vibe_llms.providers.summaries import SUMMARY_TITLE, SUMMARY_TOKENS, Summary, summarize
+from vibe_llms.providers.summaries import (
+    SUMMARY_TOKENS,
+    Summary,
+    describe_usage,
+    summarize,
+)
 
 _ATTEMPTS: Final = 4
 """Maximum number of times that a request is shortened further after the vendor rejected it."""
@@ -42,9 +47,8 @@ _KEPT_SUMMARIES: Final = 64
 _summaries: OrderedDict[tuple[str, ...], Summary] = OrderedDict()
 """Cache of summaries, by the model and the ids of the canisters that they replace.
 
-It avoids summarizing a conversation again at each turn. Summaries are not stored elsewhere and are
-not part of the conversation, unlike a summary that ``/compact`` writes at the start of a new
-conversation.
+It avoids summarizing a conversation again at each turn. These summaries are of single requests and
+runs; :mod:`vibe_llms.conversations.compaction` stores a summary at the beginning of a fork.
 """
 
 
@@ -179,7 +183,8 @@ class WindowFitter:
         kept_canisters = cut.keep(canisters)
         if summarizes:
             summary = await self._summarize(cut)
-            document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
+            omitted = [canisters[index] for index in cut.omitted]
+            document = summary.produce_document(omitted, self._request.conversation_id)
             kept_canisters = (
                 *kept_canisters[: cut.omitted[0]],
                 document,
@@ -195,8 +200,14 @@ class WindowFitter:
         cached, rest = self._find_cached(omitted)
         if not rest:
             return cached
-        chunk = max((self._room or 0) // 2, 1)
-        summary = await summarize(self._model, self._request, rest, cached.text, chunk)
+        summary = await summarize(
+            self._model.converse,
+            self._model.descriptor,
+            self._request,
+            rest,
+            earlier_summary=cached.text,
+            room=self._room,
+        )
         self._assembler.summaries += summary.origins
         _cache_summary(self._compose_key(omitted), summary)
         return summary
@@ -242,7 +253,8 @@ class WindowFitter:
 def _compose_reason(cut: Cut, room: int, summary: Summary | None = None) -> str:
     count = len(cut.omitted)
     oldest = f"the {count:,} oldest canisters" if count > 1 else "the oldest canister"
-    done = "left out" if summary is None else f"summarized by the model{summary.describe_usage()}"
+    used = "" if summary is None else describe_usage(summary.origins)
+    done = "left out" if summary is None else f"summarized by the model{used}"
     return (
         f"{oldest} {'are' if count > 1 else 'is'} {done}: {WINDOW_REASON}, "
         f"which has room for {room:,} tokens of input"

@@ -212,6 +212,8 @@ def _describe(snapshot: Snapshot) -> bytes:
             "name": about.name,
             "tags": list(about.tags),
             "model": about.model,
+            **({} if about.keep is None else {"keep": about.keep}),
+            **({"pinned": list(about.pinned)} if about.pinned else {}),
             "created": about.created.isoformat(),
             "history": history,
         }

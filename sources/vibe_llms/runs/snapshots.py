@@ -227,8 +227,9 @@ def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> 
         rest = snapshot.canisters[len(existing.canisters) :]
         if rest:
             store.append(snapshot.identity, rest, after=existing.position)
-        if (old.name, old.tags, old.model) != (new.name, new.tags, new.model):
-            store.update_metadata(snapshot.identity, name=new.name, tags=new.tags, model=new.model)
+        changes = old.compare(new)
+        if changes:
+            store.update_metadata(snapshot.identity, **changes)
         _extend_run_data(store, snapshot, existing)
 
 

@@ -7,7 +7,13 @@ from datetime import datetime
 
 import attrs
 
-from vibe_llms.messages.canisters import BROKEN_OFF, AnyCanister, Origin, Usage
+from vibe_llms.messages.canisters import (
+    BROKEN_OFF,
+    AnyCanister,
+    DocumentCanister,
+    Origin,
+    Usage,
+)
 from vibe_llms.messages.views import pairs_of
 from vibe_llms.telemetry.accounts import Account, ModelAccount, ToolAccount, join_accounts
 from vibe_llms.telemetry.prices import Price, price_usage
@@ -81,9 +87,11 @@ def measure_generation(
 
 
 def _survey_answers(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, datetime]]:
-    """Yield the origin and the time of each answer, once."""
+    """Yield the origin and the time of each answer, once, and of each call for a summary."""
     seen: set[str] = set()
     for canister in canisters:
+        if isinstance(canister, DocumentCanister) and canister.summarizes is not None:
+            yield from ((origin, canister.timestamp) for origin in canister.summarizes.origins)
         origin: Origin | None = canister.origin
         if origin is None:
             continue

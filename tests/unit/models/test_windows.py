@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.messages.canisters import (
+    CANISTER_CLASSES,
     AnyCanister,
     AssistantCanister,
     DocumentCanister,
@@ -23,7 +24,7 @@ from vibe_llms.messages.views import pairs_of
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.genera import Genus
-from vibe_llms.models.windows import cut_oldest, measure_canisters, surely_fits
+from vibe_llms.models.windows import cut_oldest, cut_turns, measure_canisters, surely_fits
 
 _ATTRIBUTES = ModelAttributes(
     address=ModelAddress("p", "m"), genus=Genus.CONVERSER, controls=(), traced_values=()
@@ -132,6 +133,52 @@ def test_a_turn_is_never_split(given: tuple[list[AnyCanister], list[int], int]) 
         if (turn := getattr(canister, "turn_id", None)) is not None:
             turns.setdefault(turn, set()).add(index in kept)
     assert all(len(states) == 1 for states in turns.values())
+
+
+@given(_conversations(), st.integers(0, 4), st.data())
+def test_a_summary_replaces_only_what_may_go(
+    canisters: list[AnyCanister], keep: int, data: st.DataObject
+) -> None:
+    """Not instructions, pins, open calls, half a pair, the last turns, or a question."""
+    pinned = {each.id for each in canisters if data.draw(st.booleans())}
+    omitted = cut_turns(canisters, keep, pinned).omitted
+
+    gone = {canisters[index].id for index in omitted}
+    assert not gone & pinned
+    assert not [index for index in omitted if canisters[index].role == "supervisor"]
+    for pair in pairs_of(canisters):
+        if pair.result is None:
+            assert pair.invocation.id not in gone
+        else:
+            assert (pair.invocation.id in gone) == (pair.result.id in gone)
+    rest = [each.role for each in canisters[max(omitted, default=-1) + 1 :]]
+    if omitted and rest:
+        assert rest.count("user") + rest.count("document") >= min(keep, 1)
+
+
+def test_the_last_turns_stay() -> None:
+    """A turn ends with the next input; an unanswered input is no turn."""
+    roles = ["user", "assistant", "document", "user", "assistant", "user", "assistant"]
+    canisters: list[AnyCanister] = [CANISTER_CLASSES[role]("x") for role in roles]  # type: ignore[call-arg]
+    waiting = [*canisters, UserCanister("?")]
+
+    assert [len(cut_turns(canisters, keep).omitted) for keep in range(5)] == [7, 5, 2, 0, 0]
+    assert [len(cut_turns(waiting, keep).omitted) for keep in range(5)] == [7, 5, 2, 0, 0]
+
+
+def test_a_late_result_keeps_its_call() -> None:
+    """The part that is replaced ends before the call."""
+    canisters: list[AnyCanister] = [
+        UserCanister("a"),
+        AssistantCanister("A"),
+        UserCanister("b"),
+        InvocationCanister(invocation_id="1", name="look"),
+        UserCanister("c"),
+        ResultCanister("late", invocation_id="1"),
+        AssistantCanister("C"),
+    ]
+
+    assert cut_turns(canisters, 1).omitted == (0, 1)
 
 
 @given(_measured())

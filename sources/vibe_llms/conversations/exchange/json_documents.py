@@ -52,6 +52,8 @@ def export_json(conversation: Exportable, content_store: ContentStore) -> str:
         "tags": list(metadata.tags),
         "model": metadata.model,
         "forked_from": None if metadata.parent is None else metadata.parent.identity,
+        **({} if metadata.keep is None else {"keep": metadata.keep}),
+        **({"pinned": list(metadata.pinned)} if metadata.pinned else {}),
     }
     lines = [
         encode_canister(canister).decode("utf-8")
@@ -110,6 +112,8 @@ def import_json(document: str | bytes) -> Conversation:
                 updated=datetime.fromisoformat(table["updated"]),
                 tags=table["tags"],
                 model=table["model"],
+                keep=table.get("keep"),
+                pinned=table.get("pinned", ()),
             ),
             canisters=[
                 _decode(index, canister) for index, canister in enumerate(table["canisters"])

@@ -115,7 +115,7 @@ def walk_to_root(
         link = interpret_table(table, layout.metadata(identity), None).parent
         levels.append(Level(identity=identity, table=table, link=link))
         seen.add(identity)
-        if link is None or ends_at(link):
+        if link is None or link.canisters == 0 or ends_at(link):  # 0: inherits nothing
             return levels
         identity = link.identity
         if identity in seen:

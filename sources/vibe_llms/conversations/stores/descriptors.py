@@ -31,6 +31,10 @@ def produce_table(identity: str, metadata: ConversationMetadata) -> Table:
     fields["tags"] = list(metadata.tags)
     if metadata.model is not None:
         fields["model"] = metadata.model
+    if metadata.keep is not None:
+        fields["keep"] = metadata.keep
+    if metadata.pinned:
+        fields["pinned"] = list(metadata.pinned)
     table: Table = {"format": FORMAT, "conversation": fields}
     if metadata.parent is not None:
         table["parent"] = _produce_link(metadata.parent)
@@ -137,6 +141,8 @@ def interpret_table(table: Table, path: str, updated_ns: int | None) -> Conversa
             updated=updated,
             tags=tuple(filter(None, map(_interpret_text, order_tags(fields.get("tags", ()))))),
             model=_interpret_text(fields.get("model")),
+            keep=fields.get("keep"),
+            pinned=tuple(filter(None, map(_interpret_text, order_tags(fields.get("pinned", ()))))),
             parent=None if link is None else _interpret_link(link),
         )
     except (ConverseError, KeyError, TypeError, AttributeError) as error:

@@ -232,11 +232,14 @@ class DirectoryStore(StoreDefaults):
         name: str | None | Absence = ABSENT,
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
+        keep: int | None | Absence = ABSENT,
+        pinned: Sequence[str] | Absence = ABSENT,
     ) -> ConversationMetadata:
         """Change some fields and keep the others; return the result."""
-        changes: dict[str, object] = {"name": name, "model": model}
-        if not isinstance(tags, Absence):
-            changes["tags"] = list(order_tags(tags))
+        changes: dict[str, object] = {"name": name, "model": model, "keep": keep}
+        for field, values in (("tags", tags), ("pinned", pinned)):
+            if not isinstance(values, Absence):
+                changes[field] = list(order_tags(values))
         changes = {field: value for field, value in changes.items() if value is not ABSENT}
         with self.guards.shared_lock():
             # The other lock is shared, so this one prevents that concurrent changes undo each

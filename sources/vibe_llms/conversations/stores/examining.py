@@ -129,7 +129,7 @@ class Examiner:
 
     def _measure(self, level: chain.Level, data: bytes | None) -> Extent:
         inherited = 0
-        if level.link is not None:
+        if level.link is not None and level.link.canisters != 0:
             parent = self.seen[level.link.identity]
             assert isinstance(parent, Extent)
             count = parent.count(level.link)

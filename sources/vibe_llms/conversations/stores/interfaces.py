@@ -352,6 +352,8 @@ class ConversationStore(Protocol):
         name: str | None | Absence = ABSENT,
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
+        keep: int | None | Absence = ABSENT,
+        pinned: Sequence[str] | Absence = ABSENT,
     ) -> ConversationMetadata:
         """Change some fields and keep the others; return the result."""
 

@@ -258,7 +258,7 @@ class MemoryStore(StoreDefaults):
         """Return the canisters that a conversation inherits from its ancestors."""
         links: list[ParentLink] = []
         link = self._access(identity).metadata.parent
-        while link is not None:
+        while link is not None and link.canisters != 0:  # 0: inherits nothing
             links.append(link)
             link = self._access(link.identity).metadata.parent
         inherited: list[AnyCanister] = []
@@ -305,12 +305,14 @@ class MemoryStore(StoreDefaults):
         name: str | None | Absence = ABSENT,
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
+        keep: int | None | Absence = ABSENT,
+        pinned: Sequence[str] | Absence = ABSENT,
     ) -> ConversationMetadata:
         """Change some fields and keep the others; return the result."""
         with self._lock:
             entry = self._access(identity)
             old = entry.describe()
-            entry.metadata = old.change(name=name, tags=tags, model=model)
+            entry.metadata = old.change(name=name, tags=tags, model=model, keep=keep, pinned=pinned)
             return entry.metadata
 
     def fork(

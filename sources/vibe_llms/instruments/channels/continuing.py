@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from vibe_llms.conversations.compaction import find_summary
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.generating import EventListener
+from vibe_llms.engine.limits import Readings
 from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.channels.reply_following import ReplyFollowing
+from vibe_llms.instruments.engines import price_in_cents
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.options import EngineOptions
@@ -51,11 +54,15 @@ class ParsingEngine(Protocol):
     def vary(self, tools: Iterable[Ensemble], options: EngineOptions) -> Self:
         """Derive an engine with further tools and other options."""
 
+    async def make_room(self, conversation: Conversation) -> Conversation:
+        """Return a compacted fork if the model's window is full, or the conversation itself."""
+
     def prepare(
         self,
         conversation: Input,
         approvals: Sequence[Approval] = (),
         *,
+        spent: Readings | None = None,
         on_event: EventListener | None = None,
         waits: bool = False,
     ) -> PreparedRun:
@@ -168,11 +175,17 @@ class ContinuedConversation(Generic[T]):
     ) -> RunOutcome:
         """Run the conversation with further canisters; keep its new state, even after an error."""
         conversation = self.conversation
+        spent: Readings | None = None
         if canisters:
             # A copy, so that the channel is unchanged if no run can be prepared.
             conversation = conversation.copy()
             conversation.add_canisters(canisters)
-        run = engine.prepare(conversation, approvals, on_event=on_event, waits=self.waits)
+            compacted = await engine.make_room(conversation)
+            if compacted is not conversation:
+                conversation, spent = compacted, _count_summary(compacted)
+        run = engine.prepare(
+            conversation, approvals, spent=spent, on_event=on_event, waits=self.waits
+        )
         try:
             outcome = await run.perform()
         finally:
@@ -180,6 +193,15 @@ class ContinuedConversation(Generic[T]):
         if outcome.error is not None:
             raise outcome.error
         return outcome
+
+
+def _count_summary(compacted: Conversation) -> Readings:
+    """Return the usage of a new summary, which counts towards the limits of the next run."""
+    spent = Readings()
+    summary = find_summary(compacted.canisters)
+    for origin in summary.summarizes.origins if summary and summary.summarizes else ():
+        spent.count(origin.usage, price_in_cents(origin))
+    return spent
 
 
 def follow_engine(engine: ParsingEngine, conversation: Input, kind: Any) -> ReplyFollowing[Any]:

@@ -10,7 +10,7 @@ from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.json_values import write_plain
 from vibe_llms.messages.requests import Request
 
-_IGNORED_FIELDS = frozenset({"id", "timestamp", "turn_id"})
+_IGNORED_FIELDS = frozenset({"id", "timestamp", "turn_id", "summarizes"})
 """Fields of a canister that are not part of its meaning."""
 
 

@@ -49,7 +49,7 @@ REQUIRED_FIELDS = frozenset({"timestamp"})
 IDENTIFIED_CLASSES = frozenset(CANISTER_CLASSES.values())
 """Classes whose missing ``id`` is derived from their data."""
 
-OMITTED_FIELDS = frozenset({"cache", "server_tool"})
+OMITTED_FIELDS = frozenset({"cache", "server_tool", "summarizes"})
 """Fields that are written only if they have a value; earlier versions did not have them."""
 
 ORDERED_FIELDS = frozenset({"schema"})

@@ -101,7 +101,9 @@ class HistoryPromises:
     def test_metadata_read_back_equal(self, tmp_path: Path) -> None:
         """Name, tags and model are kept; a new conversation's update time is its creation time."""
         store = self.produce_store(tmp_path)
-        metadata = ConversationMetadata(name='Ü "quoted"\n', tags=("b", "a"), model="local:x")
+        metadata = ConversationMetadata(
+            name='Ü "quoted"\n', tags=("b", "a"), model="local:x", keep=0, pinned=("m2", "m1")
+        )
 
         store.create("a", metadata)
 
@@ -124,14 +126,16 @@ class HistoryPromises:
     def test_changing_one_word_leaves_the_others(self, tmp_path: Path) -> None:
         """A name, tags or a model can be changed or removed separately."""
         store = self.produce_store(tmp_path)
-        store.create("a", ConversationMetadata(name="old", tags=("t",), model="m"))
+        store.create("a", ConversationMetadata(name="old", tags=("t",), model="m", keep=2))
 
         store.update_metadata("a", name="new")
+        store.update_metadata("a", keep=None, pinned=["m1"])
         after = store.update_metadata("a", model=None, tags=["u", "u", "v"])
 
-        fields = (after.name, after.tags, after.model)
+        fields = (after.name, after.tags, after.model, after.keep, after.pinned)
         remedy = "ABSENT keeps a value, None removes it, and each tag is stored once."
-        require(fields == ("new", ("u", "v"), None), f"The metadata are {fields}.", remedy)
+        expected = ("new", ("u", "v"), None, None, ("m1",))
+        require(fields == expected, f"The metadata are {fields}.", remedy)
         is_stored = store.read_metadata("a") == after
         require(is_stored, "Reading returns other metadata.", "Store what you return.")
 
@@ -294,14 +298,18 @@ class HistoryPromises:
             expect_texts(store, child, *["one", "two", "three"][:index], "own", remedy=_FORK)
 
     def test_a_fork_takes_over_name_tags_and_model(self, tmp_path: Path) -> None:
-        """A fork has the name, tags and model of its parent."""
+        """A fork has the name, tags, model, pins and turns to keep of its parent."""
         store = self.produce_store(tmp_path)
-        store.create("a", ConversationMetadata(name="n", tags=("t",), model="m"))
+        given = ConversationMetadata(name="n", tags=("t",), model="m", keep=3, pinned=("m1",))
+        store.create("a", given)
 
         metadata = store.read_metadata(store.fork("a", child="b"))
 
-        fields = (metadata.name, metadata.tags, metadata.model)
-        require(fields == ("n", ("t",), "m"), f"The fork has {fields}.", "Copy the parent's.")
+        require(
+            not given.compare(metadata),
+            f"The fork differs by {given.compare(metadata)}.",
+            "Copy the parent's fields with ConversationMetadata.fork.",
+        )
         require(
             metadata.parent is not None and metadata.parent.identity == "a",
             f"Its parent is {metadata.parent}.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.metadata import DESCRIPTIVE_FIELDS, ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores import parts
 from vibe_llms.conversations.stores.identities import ensure_identity
 from vibe_llms.conversations.stores.interfaces import Position
@@ -27,7 +27,7 @@ WITH RECURSIVE chain (id, parent, start, until) AS (
     SELECT id, parent, start, next FROM vibe_conversations WHERE id = %s
     UNION ALL
     SELECT above.id, above.parent, above.start, least(chain.start, chain.until)
-    FROM chain JOIN vibe_conversations AS above ON above.id = chain.parent
+    FROM chain JOIN vibe_conversations AS above ON above.id = chain.parent AND chain.start > 0
 )
 SELECT number, line FROM chain JOIN vibe_canisters
     ON conversation = chain.id AND number >= chain.start AND number < chain.until
@@ -36,17 +36,19 @@ ORDER BY number
 _OWN = "SELECT number, line FROM vibe_canisters WHERE conversation = %s ORDER BY number"
 
 
-class _Fields(msgspec.Struct):
+class _Fields(msgspec.Struct, omit_defaults=True):
     """Descriptive fields of a conversation."""
 
     name: str | None
     tags: tuple[str, ...]
     model: str | None
+    keep: int | None = None
+    pinned: tuple[str, ...] = ()
 
 
 def encode_fields(metadata: ConversationMetadata) -> str:
     """Encode the descriptive fields of a conversation for its row. Raises StoreError."""
-    about = _Fields(name=metadata.name, tags=metadata.tags, model=metadata.model)
+    about = _Fields(**{field: getattr(metadata, field) for field in DESCRIPTIVE_FIELDS})
     try:
         return msgspec.json.encode(about).decode()
     except UnicodeEncodeError as error:
@@ -112,11 +114,9 @@ class StoredConversation(NamedTuple):
             detail = f"Cannot read the metadata: {error}."
             raise CorruptionError(path=self.place, detail=detail) from error
         return ConversationMetadata(
-            name=about.name,
+            **{field: getattr(about, field) for field in DESCRIPTIVE_FIELDS},
             created=self.created,
             updated=self.updated,
-            tags=about.tags,
-            model=about.model,
             parent=ParentLink(identity=self.parent, canisters=self.start) if self.parent else None,
         )
 

@@ -258,11 +258,15 @@ class PostgresqlStore(StoreDefaults):
         name: str | None | Absence = ABSENT,
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
+        keep: int | None | Absence = ABSENT,
+        pinned: Sequence[str] | Absence = ABSENT,
     ) -> ConversationMetadata:
         """Change some fields and keep the others; return the result."""
         with self.database.transact() as connection:
             row = self._access(connection, identity, locks=True)
-            metadata = row.interpret().change(name=name, tags=tags, model=model)
+            metadata = row.interpret().change(
+                name=name, tags=tags, model=model, keep=keep, pinned=pinned
+            )
             connection.execute(
                 "UPDATE vibe_conversations SET about = %s WHERE id = %s",
                 (encode_fields(metadata), identity),

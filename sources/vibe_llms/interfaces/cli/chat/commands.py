@@ -9,6 +9,7 @@ from vibe_llms.exceptions import ConverseError, RequestError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.interfaces.cli.chat.console import ChatConsole
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
+from vibe_llms.interfaces.cli.chat.turns import describe_compaction
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.output import reveal, reveal_head
 
@@ -69,22 +70,44 @@ async def new(console: ChatConsole, argument: str) -> None:
 
 
 async def compact(console: ChatConsole, argument: str) -> None:
-    """Continue in a new conversation that begins with a summary of this one."""
-    former = console.session.conversation.id
+    """Continue in a fork that begins with a summary; keep the last turns."""
+    keep = _read_number("/compact", argument, "of turns to keep")
     try:
-        summary = await run_interruptibly(console.session.compact())
+        part = await run_interruptibly(console.session.compact(keep))
     except KeyboardInterrupt:
         if not console.input.is_interactive:
             raise
         console.output.remark("Stopped; the conversation is unchanged.")
         return
     console.output.replay(console.session.conversation.canisters)
-    console.output.remark(
-        f"Started the conversation {console.session.conversation.id}, which begins with the "
-        f"model's summary{summary.describe_usage()}; {former} is unchanged."
-    )
+    console.output.remark(describe_compaction(console.session, part))
     if console.session.status is ChatStatus.UNANSWERED and len(console.session.conversation) > 1:
         console.output.remark(ChatStatus.UNANSWERED.value)
+
+
+async def pin(console: ChatConsole, argument: str) -> None:
+    """Keep a message word for word when the conversation is compacted."""
+    pinned = console.session.pin(_read_number("/pin", argument, "of a message"))
+    console.output.remark(f"Pinned: {reveal_head(pinned.text) or pinned.role}")
+
+
+async def unpin(console: ChatConsole, argument: str) -> None:
+    """Remove all pins."""
+    console.session.unpin()
+    console.output.remark("No message is pinned.")
+
+
+def _read_number(command: str, argument: str, meaning: str) -> int | None:
+    """Return the number in an argument; ``None`` without one. Raises RequestError."""
+    if not argument:
+        return None
+    if not (argument.isascii() and argument.isdigit() and len(argument) < 9):
+        raise RequestError(
+            path=command,
+            detail=f"{argument!r} is not a number {meaning}.",
+            remedy=f"Write {command} or, for example, {command} 4.",
+        )
+    return int(argument)
 
 
 async def tools(console: ChatConsole, argument: str) -> None:
@@ -223,8 +246,10 @@ _ALL = (
     ),
     SlashCommand("/new", "", "Start a new conversation with the same instructions.", new),
     SlashCommand(
-        "/compact", "", "Continue in a new conversation with a summary of this one.", compact
+        "/compact", "[TURNS]", "Summarize the conversation, but keep the last turns.", compact
     ),
+    SlashCommand("/pin", "[N]", "Keep your last message, or message N, in summaries.", pin),
+    SlashCommand("/unpin", "", "Remove all pins.", unpin),
     SlashCommand("/tools", "", "List the model's tools.", tools),
     SlashCommand("/fork", "[N]", "Fork the conversation, or its first N canisters.", fork),
     SlashCommand("/model", "[ADDRESS]", "Show or change the model.", model),

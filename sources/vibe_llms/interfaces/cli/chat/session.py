@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -36,11 +36,12 @@ from vibe_llms.messages.canisters import (
     DocumentCanister,
     InvocationCanister,
     Origin,
+    SummarizedPart,
     SupervisorCanister,
     UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
-from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.interfaces import TokenCount
 
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.approvals import Approver
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registry
-    from vibe_llms.providers.summaries import Summary
     from vibe_llms.telemetry.accounts import Account
     from vibe_llms.telemetry.odometer import Odometer
 
@@ -77,7 +77,7 @@ class ChatSession(Closing):
         tools: Ensembles of invocables for the model; connected from ``open`` to ``close``.
         approver: Approves invocations that need it.
         limits: Limits of one answer; by default the limits of the configuration.
-        summaries: Origins of the summaries made in this session.
+        summaries: Origins of the summaries that were made for single requests in this session.
         tool_options: The options that give a later command the same tools.
     """
 
@@ -97,6 +97,7 @@ class ChatSession(Closing):
     _registry: Registry | None = attrs.field(default=None, init=False)
     _model: Model | None = attrs.field(default=None, init=False)
     summaries: list[Origin] = attrs.field(factory=list, init=False)
+    _is_full: bool = attrs.field(default=False, init=False)
     tool_options: tuple[str, ...] = attrs.field(default=(), init=False)
 
     @property
@@ -216,59 +217,97 @@ class ChatSession(Closing):
                 return CONTINUE_MESSAGE
         return ""
 
-    def start_new(self) -> None:
-        """Start a new conversation with the same instructions."""
-        self.conversation = self._produce_conversation(())
+    async def compact(self, keep: int | None = None) -> SummarizedPart:
+        """Continue in a fork that begins with a summary of this conversation.
 
-    async def compact(self) -> Summary:
-        """Continue in a new conversation, which begins with a summary of the former one.
+        It has the same name. An unanswered message becomes the last message of the fork. The
+        former conversation is unchanged.
 
-        It has the same name. An unanswered message becomes the last message of the new
-        conversation. The former conversation is unchanged.
+        Args:
+            keep: Number of last turns to keep word for word, now and from now on.
 
         Raises:
             RequestError: There is nothing to summarize.
             ConverseError: The model did not summarize it.
         """
-        from vibe_llms.models.windows import measure_room
-        from vibe_llms.providers.summaries import SUMMARY_TITLE, summarize
-
-        canisters = [c for c in self.conversation.canisters if c.role != "supervisor"]
-        count = len(canisters)
-        while count and canisters[count - 1].role in INPUT_ROLES:
-            count -= 1
-        if not count:
+        if not self.conversation.canisters:
             raise RequestError(
                 detail="There is nothing to summarize yet.",
                 remedy="/new starts a new conversation.",
             )
-        model = self.produce_model()
-        converser = await model.access()
-        room, _ = measure_room(converser.descriptor.attributes, self.controls)
-        request = model.request(canisters, continuation=True)
-        summary = await summarize(converser, request, canisters[:count], "", (room or 8192) // 2)
-        document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
-        name = self.conversation.metadata.name
-        self.conversation = self._produce_conversation([document, *canisters[count:]])
-        self.conversation.metadata = attrs.evolve(self.conversation.metadata, name=name)
-        self._save()
-        self.summaries += summary.origins
-        return summary
+        if keep is not None:
+            self._change_metadata(keep=keep)
+        return self._adopt(await self.conversation.compact(self.produce_model()))
 
-    def _produce_conversation(self, messages: Sequence[AnyCanister]) -> Conversation:
-        """Create a conversation with the instructions of this one, and these messages."""
+    async def make_room(self) -> SummarizedPart | None:
+        """Compact the conversation if a new message has filled the model's window.
+
+        Returns:
+            The part that a summary replaces; ``None`` if there was room.
+
+        Raises:
+            ConverseError: The model did not summarize it; the conversation is unchanged.
+        """
+        last, model = self.conversation.last_message, self.produce_model()
+        if model.window != "summarize" or last is None or last.role not in INPUT_ROLES:
+            return None
+        if self._is_full and not self.strict:  # the vendor has counted more than the estimate
+            compacted = await model.compact(self.conversation)
+        else:
+            compacted = await model.make_room(self.conversation, **self.compose_options())
+        return None if compacted is self.conversation else self._adopt(compacted)
+
+    def _adopt(self, compacted: Conversation) -> SummarizedPart:
+        from vibe_llms.conversations.compaction import find_summary
+
+        summary = find_summary(compacted.canisters)
+        assert summary is not None
+        assert summary.summarizes is not None
+        self.conversation, self._is_full = compacted, False
+        self._save()
+        return summary.summarizes
+
+    def note_losses(self, losses: Iterable[Loss]) -> None:
+        """Compact the conversation before its next answer if turns were left out of this one."""
+        from vibe_llms.models.windows import count_omitted
+
+        self._is_full = bool(count_omitted(losses))
+
+    def pin(self, index: int | None = None) -> AnyCanister:
+        """Keep a message word for word in compactions; by default the user's last message.
+
+        Raises:
+            RequestError: The message does not exist.
+        """
+        canisters = self.conversation.canisters
+        if index is None:
+            inputs = [i for i, each in enumerate(canisters) if each.role == "user"]
+            index = inputs[-1] if inputs else 0
+        if index >= len(canisters):
+            raise RequestError(
+                path="/pin",
+                detail=f"There is no message {index}.",
+                remedy="`vibe show` numbers the messages.",
+            )
+        self.conversation.pin(canisters[index])
+        self._save()
+        return canisters[index]
+
+    def unpin(self) -> None:
+        """Remove all pins."""
+        self._change_metadata(pinned=())
+
+    def start_new(self) -> None:
+        """Start a new conversation with the same instructions."""
         former = self.conversation
         instructions = {  # without duplicates
             text_of(canister): canister
             for canister in former.canisters
             if isinstance(canister, SupervisorCanister)
         }
-        canisters: list[AnyCanister] = [
-            SupervisorCanister(canister.content) for canister in instructions.values()
-        ]
-        canisters += [attrs.evolve(message, id=produce_identity()) for message in messages]
+        canisters = [SupervisorCanister(canister.content) for canister in instructions.values()]
         metadata = ConversationMetadata(tags=former.metadata.tags, model=former.metadata.model)
-        return Conversation(canisters=canisters, metadata=metadata)
+        self.conversation = Conversation(canisters=canisters, metadata=metadata)
 
     def fork_before_answer(self) -> bool:
         """Continue in a fork without the last answer; do nothing if there is no answer.
@@ -293,9 +332,10 @@ class ChatSession(Closing):
 
     def name(self, name: str) -> None:
         """Name the conversation. Raises RequestError if the name is invalid."""
-        self.conversation.metadata = attrs.evolve(
-            self.conversation.metadata, name=read_name(repair(name))
-        )
+        self._change_metadata(name=read_name(repair(name)))
+
+    def _change_metadata(self, **changes: Any) -> None:
+        self.conversation.metadata = attrs.evolve(self.conversation.metadata, **changes)
         if len(self.conversation):
             self._save()
 
@@ -340,7 +380,7 @@ class ChatSession(Closing):
             raise
 
     def measure(self) -> Account:
-        """Return the usage of the conversation, and the summaries made in this session.
+        """Return the usage of the conversation, and of summaries for single requests.
 
         Times are those of this session, too.
         """

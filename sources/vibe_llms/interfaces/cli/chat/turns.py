@@ -14,7 +14,7 @@ from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.pieces import produce_events
 from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus, describe_cut
-from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.canisters import AnyCanister, Origin, SummarizedPart
 from vibe_llms.messages.endings import Shortfall, produce_error
 from vibe_llms.messages.losses import Loss
 
@@ -77,6 +77,7 @@ async def answer(session: ChatSession, output: ChatOutput) -> TurnResult:
     """
     metadata = session.conversation.metadata
     session.conversation.metadata = attrs.evolve(metadata, model=session.model_name)
+    await _make_room(session, output)
     output.begin(session.model_name)
     try:
         if session.registry is not None or _needs_engine(session):
@@ -84,6 +85,24 @@ async def answer(session: ChatSession, output: ChatOutput) -> TurnResult:
         return await _ask_model(session, output)
     finally:
         output.finish()
+
+
+async def _make_room(session: ChatSession, output: ChatOutput) -> None:
+    """Continue in a compacted fork if the conversation has reached the model's window."""
+    part = await session.make_room()
+    if part is not None:
+        output.remark(f"The model's window was full. {describe_compaction(session, part)}")
+
+
+def describe_compaction(session: ChatSession, part: SummarizedPart) -> str:
+    """Say where a compacted conversation continues, and the usage of the summary."""
+    from vibe_llms.providers.summaries import describe_usage
+
+    kept = "" if session.store is None else f"; `vibe show --whole` shows {part.conversation} too"
+    return (
+        f"Continuing in {session.conversation.id}, which begins with the model's summary"
+        f"{describe_usage(part.origins)}{kept}."
+    )
 
 
 async def continue_run(session: ChatSession, output: ChatOutput) -> TurnResult:
@@ -132,6 +151,7 @@ async def _ask_model(session: ChatSession, output: ChatOutput) -> TurnResult:
     finally:
         session.store_canisters(canisters)
     session.summaries += response.metadata.summaries
+    session.note_losses(response.losses)
     shortfall = response.shortfall
     if shortfall is not None and shortfall.is_failure:
         raise produce_error(shortfall)
@@ -172,6 +192,7 @@ async def _run_engine(session: ChatSession, output: ChatOutput) -> TurnResult:
         session.conversation = run.conversation
         if run.outcome is not None:
             session.summaries += run.outcome.summaries
+            session.note_losses(run.outcome.losses)
     if not session.stream:
         for event in produce_events(outcome.canisters, outcome.losses):
             output.feed(event)

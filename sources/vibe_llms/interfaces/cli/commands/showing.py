@@ -20,17 +20,21 @@ if TYPE_CHECKING:
 @optional_conversation_argument
 @click.option("--usage", is_flag=True, help="Show usage: tokens, cost, calls.")
 @click.option("--cache", is_flag=True, help="Show the use of prompt caches, turn by turn.")
+@click.option("--whole", is_flag=True, help="Include the messages that summaries replaced.")
 @json_option
-def show(identity: str | None, usage: bool, cache: bool, as_json: bool) -> None:
+def show(identity: str | None, usage: bool, cache: bool, whole: bool, as_json: bool) -> None:
     """Show the messages of a conversation, its usage, or its use of prompt caches.
 
     Without ID, show the newest. The first letters of an id are enough if no other id begins with
-    them. Damaged parts are omitted and reported.
+    them. Damaged parts are omitted and reported. With --whole, a conversation that was compacted
+    is shown with the messages of the conversations before it.
     """
     if usage and cache:
         raise click.UsageError("--usage and --cache cannot be combined. Choose one of them.")
     store = open_store()
     history = store.read(find_identity(store, identity), tolerant=True)
+    if whole:
+        history = _complete(store, history)
     for notice in history.notices:
         note(str(notice))
     if usage:
@@ -54,6 +58,17 @@ def show(identity: str | None, usage: bool, cache: bool, as_json: bool) -> None:
         )
         return
     _write_history(history)
+
+
+def _complete(store: ConversationStore, history: History) -> History:
+    """Add the messages that summaries in the conversation replace."""
+    import attrs
+
+    from vibe_llms.conversations.compaction import read_whole
+
+    canisters, findings = read_whole(store, history)
+    notices = (*history.notices, *findings)
+    return attrs.evolve(history, canisters=tuple(canisters), notices=notices)
 
 
 def _write_usage(store: ConversationStore, history: History, as_json: bool) -> None:

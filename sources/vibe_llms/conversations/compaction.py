@@ -1,0 +1,253 @@
+"""Compaction: continue a conversation in a fork that begins with a summary of its oldest turns.
+
+The parent keeps every message. The summary in the fork names the part of the parent that it
+replaces, so that the whole conversation can be read back through all parents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+from vibe_llms.exceptions import (
+    ConverseError,
+    Finding,
+    RequestError,
+    UnknownConversationError,
+    access_facts,
+)
+from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, SummarizedPart
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.windows import Cut, cut_turns, measure_canisters, measure_room, surely_fits
+from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.providers.summaries import Ask, is_summary, measure_summary, summarize
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+DEFAULT_KEEP: Final = 4
+"""Number of turns that a compaction keeps word for word, unless the conversation says otherwise."""
+
+_Result = TypeVar("_Result", covariant=True)
+
+
+class Compactor(Protocol[_Result]):
+    """Model that can compact a conversation, such as ``Model`` or ``SyncModel``."""
+
+    def compact(self, conversation: Conversation, *, keep: int | None = None) -> _Result:
+        """Return a fork that begins with a summary, or an awaitable of it."""
+
+
+async def compact(
+    conversation: Conversation,
+    request: Request,
+    model: ConverserModel,
+    ask: Ask,
+    *,
+    keep: int | None = None,
+) -> Conversation:
+    """Return a fork of a conversation that begins with a summary of its oldest turns.
+
+    The fork is not saved.
+
+    Args:
+        request: A request with the whole conversation, and with the tools and controls of the
+            next turn.
+        model: The model whose window the fork must fit.
+        ask: Asks the model for the summary.
+        keep: Number of last turns to keep word for word, if they fit.
+
+    Raises:
+        RequestError: There is nothing to summarize.
+        ConverseError: The model did not summarize it; the conversation is unchanged.
+    """
+    compacted = await _compact(conversation, request, model, ask, keep)
+    if compacted is None:
+        raise RequestError(
+            detail="There is nothing to summarize yet.", remedy="/new starts a new conversation."
+        )
+    return compacted
+
+
+async def make_room(
+    conversation: Conversation, request: Request, model: ConverserModel, ask: Ask
+) -> Conversation:
+    """Return a compacted fork if a conversation has reached the model's window, or else itself.
+
+    Does nothing unless the request's ``window`` is ``summarize``; a strict request refuses to lose
+    anything. Takes the arguments of :func:`compact`.
+
+    Raises:
+        ConverseError: The model did not summarize it; the conversation is unchanged.
+    """
+    if request.window != "summarize" or request.strict:
+        return conversation
+    if not reaches_window(request, model.descriptor.attributes):
+        return conversation
+    return await _compact(conversation, request, model, ask) or conversation
+
+
+async def _compact(
+    conversation: Conversation,
+    request: Request,
+    model: ConverserModel,
+    ask: Ask,
+    keep: int | None = None,
+) -> Conversation | None:
+    """Return the fork; ``None`` if there is nothing to summarize."""
+    canisters, metadata = request.canisters, conversation.metadata
+    if keep is None:
+        keep = DEFAULT_KEEP if metadata.keep is None else metadata.keep
+    room = _measure_room(request, model.descriptor.attributes)
+    cut = _plan(request, model.descriptor.attributes, room, keep, metadata.pinned)
+    if not cut.omitted:
+        return None
+    replaced = [canisters[index] for index in cut.omitted]
+    try:
+        summary = await summarize(ask, model.descriptor, request, replaced, room=room)
+    except ConverseError as error:
+        raise _explain(error) from error
+    document = summary.produce_document(replaced, conversation.id)
+    start = cut.omitted[0]
+    return conversation.fork_compacted([*canisters[:start], document, *cut.keep(canisters)[start:]])
+
+
+def reaches_window(request: Request, attributes: ModelAttributes) -> bool:
+    """Return whether a request exceeds the model's window, by estimates and reported usage."""
+    room = _measure_room(request, attributes)
+    if room is None or surely_fits(request, attributes, room):
+        return False
+    sizes, overhead = measure_canisters(request, attributes)
+    return max(overhead + sum(sizes), _count_reported(request.canisters, sizes)) > room
+
+
+def _count_reported(canisters: Sequence[AnyCanister], sizes: Sequence[int]) -> int:
+    """Return the tokens that the model reported for the last answer, and those after it.
+
+    Answers before a summary were given to a longer conversation, and do not count.
+    """
+    newer = 0
+    begin = _find_compaction_time(canisters)
+    for canister, size in zip(reversed(canisters), reversed(sizes), strict=True):
+        origin = canister.origin
+        if origin is None or origin.usage is None:
+            newer += size
+            continue
+        if begin is not None and canister.timestamp <= begin:
+            return 0
+        usage = origin.usage
+        return newer + (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
+    return 0
+
+
+def _find_compaction_time(canisters: Sequence[AnyCanister]) -> datetime | None:
+    return max((each.timestamp for each in canisters if is_summary(each)), default=None)
+
+
+def _measure_room(request: Request, attributes: ModelAttributes) -> int | None:
+    controls = {**attributes.control_defaults, **request.controls}
+    return measure_room(attributes, controls)[0]
+
+
+def _plan(
+    request: Request,
+    attributes: ModelAttributes,
+    room: int | None,
+    keep: int,
+    pinned: Sequence[str],
+) -> Cut:
+    """Choose the canisters to summarize: keep fewer turns if the rest would fill half of the room.
+
+    The cut is empty if there is nothing to summarize except an earlier summary.
+    """
+    canisters = request.canisters
+    sizes, overhead = measure_canisters(request, attributes)
+    overhead += measure_summary(room)
+    chosen = Cut()
+    for turns in range(keep, -1, -1):
+        cut = cut_turns(canisters, turns, pinned)
+        if all(is_summary(canisters[index]) for index in cut.omitted):
+            continue
+        chosen = cut
+        remaining = overhead + sum(sizes) - sum(sizes[index] for index in cut.omitted)
+        if room is None or remaining <= room // 2:
+            break
+    return chosen
+
+
+def _explain(error: ConverseError) -> ConverseError:
+    """Return the error of the call that should have written the summary, with its consequence."""
+    facts: dict[str, Any] = access_facts(error)
+    reason = error.detail or error.describe()
+    facts["detail"] = f"The conversation could not be summarized and is unchanged: {reason}"
+    return type(error)(**facts)
+
+
+def find_summary(canisters: Sequence[AnyCanister]) -> DocumentCanister | None:
+    """Return the last summary of a conversation that was compacted; ``None`` without one."""
+    for canister in reversed(canisters):
+        if isinstance(canister, DocumentCanister) and canister.summarizes is not None:
+            return canister
+    return None
+
+
+def read_whole(
+    store: ConversationStore, history: History
+) -> tuple[list[AnyCanister], list[Finding]]:
+    """Read a compacted conversation as if it had never been compacted, through all its parents.
+
+    Summaries are included, each at the place at which it was made.
+
+    Returns:
+        The canisters, oldest first, and findings about parents that cannot be read.
+    """
+    parts = [history.canisters]
+    summaries: list[DocumentCanister] = []
+    findings: list[Finding] = []
+    seen = {history.identity}
+    while (part := _find_part(parts[-1], seen)) is not None:
+        summary, identity = part
+        try:
+            parent = store.read(identity, tolerant=True)
+        except UnknownConversationError:
+            message = "This parent was deleted, with the messages that its summary replaces."
+            findings.append(Finding(place=identity, message=message))
+            break
+        seen.add(identity)
+        summaries.append(summary)
+        findings += parent.notices
+        parts.append(parent.canisters)
+    whole = list(parts.pop())
+    while parts:
+        _join(whole, parts.pop(), summaries.pop())
+    return whole, findings
+
+
+def _find_part(
+    canisters: Sequence[AnyCanister], seen: set[str]
+) -> tuple[DocumentCanister, str] | None:
+    """Return the last summary, and the id of its conversation, unless that was read already."""
+    summary = find_summary(canisters)
+    part: SummarizedPart | None = None if summary is None else summary.summarizes
+    if summary is None or part is None or part.conversation in seen:
+        return None
+    return summary, part.conversation
+
+
+def _join(
+    whole: list[AnyCanister], canisters: Sequence[AnyCanister], summary: DocumentCanister
+) -> None:
+    """Append to the whole of a parent what a compacted fork adds to it.
+
+    Messages that the parent received after the compaction are not part of the fork.
+    """
+    assert summary.summarizes is not None
+    places = {canister.id: index for index, canister in enumerate(whole)}
+    shared = [places[each.id] for each in canisters if each.id in places]
+    end = 1 + max([*shared, places.get(summary.summarizes.last, -1)])
+    del whole[end:]
+    whole.append(summary)
+    whole += [each for each in canisters if each.id not in places and each.id != summary.id]
