@@ -44,7 +44,7 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and is_plugin_name(value)
 
 
-WINDOWS = ("stop", "drop", "summarize")
+WINDOWS = ("stop", "drop", "summarize", "vendor")
 """Ways to handle the oldest turns of a conversation that exceeds the model's window."""
 
 ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_address)
@@ -166,8 +166,9 @@ _SETTINGS = (
         name="window",
         kind=WINDOW,
         summary='What to do if a conversation exceeds the model\'s window: "stop" raises an error, '
-        '"drop" does not send the oldest turns, "summarize" first has the model '
-        "summarize them, in an extra request. The stored conversation is always complete.",
+        '"drop" does not send the oldest turns, "summarize" continues chats in a fork that begins '
+        'with the model\'s summary, "vendor" lets Anthropic or OpenAI compact the conversation. '
+        "Stored messages are always kept.",
         is_harmless=True,
     ),
     Definition(

@@ -62,8 +62,8 @@ class Model(Closing):
         reactors: Callbacks for every answer.
         strict: Raise an error if a request cannot be translated without a loss.
         window: Handling of conversations that exceed the context window: ``stop`` raises an
-            error, ``drop`` leaves out the oldest turns, ``summarize`` sends a summary of them;
-            by default as configured.
+            error, ``drop`` leaves out the oldest turns, ``summarize`` sends a summary of them,
+            ``vendor`` lets the vendor compact them; by default as configured.
         lenient: Replace or omit parameters that the model does not support, and report them as
             losses, instead of raising an error; by default as configured.
         cache: Let the vendor cache the tools and the conversation of every request; by default

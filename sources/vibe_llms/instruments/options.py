@@ -26,7 +26,7 @@ class EngineOptions(TypedDict, total=False):
         invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
         strict: Raise an error if a request cannot be translated without a loss.
         window: Handling of the oldest turns if the conversation exceeds the model's window:
-            ``stop``, ``drop`` or ``summarize``.
+            ``stop``, ``drop``, ``summarize`` or ``vendor``.
         lenient: Omit a control that the model does not support, and report a loss.
         native: Parameters in the vendor's own format, as the vendor documents them. They override
             fields of the request, which is reported as a loss.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import attrs
 
@@ -33,8 +33,11 @@ from vibe_llms.messages.views import add_usages, text_of
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 """Roles of a last canister that a model can answer."""
 
-WindowPolicy: TypeAlias = Literal["stop", "drop", "summarize"]
+WindowPolicy: TypeAlias = Literal["stop", "drop", "summarize", "vendor"]
 """Handling of the oldest turns of a conversation that exceeds the model's window."""
+
+SHORTENED_WINDOWS: Final = frozenset({"drop", "summarize"})
+"""Policies by which a request is shortened before it is sent."""
 
 _KNOWN_CLASSES = tuple(CANISTER_CLASSES.values())
 
@@ -75,8 +78,9 @@ class Request:
         lenient: Replace unsupported parameters by the nearest supported value, or omit them, and
             report a loss; otherwise they are an error.
         window: Handling of conversations that exceed the context window: ``stop`` raises an error,
-            ``drop`` leaves out the oldest turns, ``summarize`` sends the model's summary of them.
-            The conversation does not change; omitted turns are reported as losses.
+            ``drop`` leaves out the oldest turns, ``summarize`` sends the model's summary of them,
+            ``vendor`` lets the vendor compact the conversation if it can. The conversation does
+            not change; omitted turns are reported as losses.
         native: Parameters of one protocol without a common name, as a JSON object; withheld from
             other protocols. Without a protocol, they are for every vendor.
         conversation_id: The conversation that it belongs to; not part of the digest.

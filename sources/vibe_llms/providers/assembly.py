@@ -7,7 +7,7 @@ are noticed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 import attrs
@@ -41,6 +41,7 @@ from vibe_llms.messages.contents import (
     AnyContent,
     Citation,
     Native,
+    NativeContent,
     ReasoningContent,
     RefusalContent,
     TextualContent,
@@ -260,7 +261,7 @@ class Assembler:
                 summaries=self.summaries,
                 native=self.native,
             ),
-            losses=tuple(self.losses),
+            losses=(*self.losses, *_survey_compactions(canisters, origin)),
         )
 
     def _produce_assistant(
@@ -445,3 +446,15 @@ def _refuse_unanswered(origin: Origin) -> ConverseError:
         remedy="Send the request again.",
         stage=Stage.DECODE,
     )
+
+
+def _survey_compactions(canisters: Sequence[AnyCanister], origin: Origin) -> Iterator[Loss]:
+    """Yield a loss for each compaction by the vendor, which other vendors cannot read."""
+    for index, canister in enumerate(canisters):
+        if any(isinstance(c, NativeContent) and c.kind == "compaction" for c in canister.content):
+            yield Loss(
+                kind=LossKind.COERCED,
+                path=f"response.canisters[{index}]",
+                reason=f"{origin.provider} has compacted the conversation into data that other "
+                "vendors cannot read; the messages stay in the conversation",
+            )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.requests import SHORTENED_WINDOWS, Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.complete_responses import receive_complete, receive_with_reactors
@@ -31,7 +31,7 @@ class ModelBase(SendingModel[_Native]):
 
     def check(self, request: Request) -> None:
         """Reject an invalid request; sends nothing."""
-        if request.window != "stop":
+        if request.window in SHORTENED_WINDOWS:
             from vibe_llms.providers.windows import cut_request
 
             # Only check the turns that would be sent.
@@ -53,7 +53,7 @@ class ModelBase(SendingModel[_Native]):
     ) -> Response:
         """Answer a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
         streaming = stream and self._can_stream
-        if request.window != "stop":
+        if request.window in SHORTENED_WINDOWS:
             return await self._answer(request, reactors, streaming=streaming).receive_complete()
         if reactors is None:
             return await receive_complete(self, request, streaming=streaming)
@@ -72,7 +72,7 @@ class ModelBase(SendingModel[_Native]):
         Args:
             assembler: Records the summaries that were requested.
         """
-        if request.window == "stop" or request.resume:
+        if request.window not in SHORTENED_WINDOWS or request.resume:
             return self.open(request, streaming=streaming)
         from vibe_llms.providers.windows import WindowFitter
 

@@ -43,6 +43,7 @@ class RemoteModel(ModelBase[JsonObject]):
         self._client = self.client = client
         self._vendor = vendor
         self.keeps_responses = vendor.keeps_responses
+        self.compacts = vendor.compacts
         self._processors = cache_translations(client.processors)
         # A vendor that overrides `nativize` may use the texts for other fields.
         is_simple = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
@@ -63,7 +64,15 @@ class RemoteModel(ModelBase[JsonObject]):
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translate a request. Raises RequestError."""
-        return self._write(request, streaming)
+        translation = self._write(request, streaming)
+        if request.window != "vendor":
+            return translation
+        from vibe_llms.models.windows import measure_room  # rarely needed
+
+        room, _ = measure_room(self._descriptor.attributes, self.complete_controls(request))
+        threshold = None if room is None else room * 3 // 4
+        body = self._vendor.request_compaction(translation.value, threshold)
+        return Translation(body, translation.losses)
 
     def _translate(self, request: Request, streaming: bool) -> Translation[JsonObject]:
         if self._descriptor.attributes.control_defaults:

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Generic, TypeVar, cast
 
 import attrs
 
-from vibe_llms.exceptions import RequestError
+from vibe_llms.exceptions import CapabilityError, RequestError
 from vibe_llms.foundation.collector import perform_uncollected
 from vibe_llms.foundation.json_types import JsonValue, is_integer
 from vibe_llms.foundation.limits import Limits
@@ -44,6 +44,9 @@ class SendingModel(abc.ABC, Generic[_Native]):
 
     protocol: ClassVar[str]
     """Name of the dialect, such as ``chat_completions``."""
+
+    compacts: bool = False
+    """True if the vendor can compact conversations itself."""
 
     def __init__(
         self,
@@ -112,6 +115,8 @@ class SendingModel(abc.ABC, Generic[_Native]):
             TranslationLossError: There are losses, and the request is strict.
         """
         refuse_blank_prompt(request)
+        if request.window == "vendor" and not self.compacts:
+            raise _refuse_compaction(self._descriptor)
         nativize = partial(self._nativize_adapted, request, streaming=streaming)
         is_long = len(request.canisters) >= _SEVERAL_CANISTERS
         translation = perform_uncollected(nativize) if is_long else nativize()
@@ -166,6 +171,16 @@ class SendingModel(abc.ABC, Generic[_Native]):
             protocol=self.protocol,
             limits=self._limits,
         )
+
+
+def _refuse_compaction(model: ModelDescriptor) -> CapabilityError:
+    return CapabilityError(
+        path="window",
+        model=str(model),
+        capability="compaction",
+        detail=f"{model} cannot compact conversations itself.",
+        remedy='Set window = "summarize", so that the model writes a summary.',
+    )
 
 
 def is_large(request: Request) -> bool:

@@ -69,6 +69,7 @@ class Vendor(abc.ABC):
         cloud_credentials: Adds credentials to requests that have no key; ``None`` if the vendor has
             only keys.
         background: Its requests about responses in the background; ``None`` without such responses.
+        compacts: Whether it can compact conversations: see :meth:`request_compaction`.
         upload_bytes: Default of the setting ``upload_bytes``: larger media are uploaded as files
             once, instead of with each request; 0 for a vendor without files.
     """
@@ -88,6 +89,7 @@ class Vendor(abc.ABC):
     caches_prefixes: ClassVar[bool] = False
     cloud_credentials: CloudCredentials | None = None
     background: BackgroundFormat | None = None
+    compacts: ClassVar[bool] = False
     upload_bytes: int = 0
 
     def __init__(self, context: ProviderContext) -> None:
@@ -186,6 +188,16 @@ class Vendor(abc.ABC):
             streaming=streaming,
             processors=processors,
         )
+
+    def request_compaction(self, body: JsonObject, threshold: int | None) -> JsonObject:
+        """Return a body with the fields that let the vendor compact the conversation.
+
+        A vendor with ``compacts`` overrides it; see :mod:`.vendor_compaction`.
+
+        Args:
+            threshold: Number of tokens from which on it does; ``None`` for the vendor's default.
+        """
+        return body
 
     @property
     def keeps_responses(self) -> bool:

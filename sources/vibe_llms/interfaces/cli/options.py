@@ -261,7 +261,7 @@ lenient_option = click.option(
 
 window_option = click.option(
     "--window",
-    type=click.Choice(["stop", "drop", "summarize"]),
+    type=click.Choice(["stop", "drop", "summarize", "vendor"]),
     help="If a conversation is too long: fail (default), or shorten it.",
 )
 

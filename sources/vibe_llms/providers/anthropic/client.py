@@ -20,6 +20,7 @@ from vibe_llms.providers.anthropic.clouds import (
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.requirements import Requirement
 from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.vendor_compaction import compact_messages
 from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import TEXT, Choice, Kind
 
@@ -75,6 +76,7 @@ class AnthropicVendor(Vendor):
         "version": TEXT,
     }
     quirks = Quirks()
+    compacts = True
     upload_bytes = 5_000_000  # a request may have 32 MB
 
     def read_settings(self) -> RemoteSettings:
@@ -113,6 +115,10 @@ class AnthropicVendor(Vendor):
         if "betas" not in native:
             return native
         return {name: value for name, value in native.items() if name != "betas"}
+
+    def request_compaction(self, body: JsonObject, threshold: int | None) -> JsonObject:
+        """Return a body with the beta feature that compacts the conversation."""
+        return compact_messages(body, threshold)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path, which does not depend on streaming."""

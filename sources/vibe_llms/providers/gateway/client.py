@@ -41,6 +41,7 @@ class GatewayVendor(Vendor):
     key_variables = ("VIBE_GATEWAY_KEY",)
     needs_key = False
     server_command = "vibe serve gateway"
+    compacts = True  # the other side reads `window` and knows the vendor
     request_id_headers = ()  # the answer has the vendor's id of the request
 
     @property

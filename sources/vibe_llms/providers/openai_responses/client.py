@@ -12,6 +12,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.completions import list_models
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService
+from vibe_llms.providers.vendor_compaction import compact_responses
 from vibe_llms.providers.vendors import VendorClient
 from vibe_llms.tables.kinds import BOOLEAN, Kind
 
@@ -46,6 +47,7 @@ class OpenAIResponsesVendor(OpenAIService):
     file_types = ("file", "image")
     # Instructions have the role that newer models use.
     quirks = Quirks(supervisor_role="developer", siblings=SIBLINGS)
+    compacts = True
     further_settings: ClassVar[Mapping[str, Kind]] = {
         **OpenAIService.further_settings,
         "keeps_responses": BOOLEAN,
@@ -56,6 +58,10 @@ class OpenAIResponsesVendor(OpenAIService):
         """True if responses are stored and can be retrieved; by default only at OpenAI."""
         setting = self.settings.values.get("keeps_responses")
         return self._is_at_openai() if setting is None else bool(setting)
+
+    def request_compaction(self, body: JsonObject, threshold: int | None) -> JsonObject:
+        """Return a body with the field that compacts the conversation."""
+        return compact_responses(body, threshold)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path of the method that answers."""
