@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.exceptions import (
@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
 DEFAULT_KEEP: Final = 4
 """Number of turns that a compaction keeps word for word, unless the conversation says otherwise."""
-
-_Result = TypeVar("_Result", covariant=True)
-
-
-class Compactor(Protocol[_Result]):
-    """Model that can compact a conversation, such as ``Model`` or ``SyncModel``."""
-
-    def compact(self, conversation: Conversation, *, keep: int | None = None) -> _Result:
-        """Return a fork that begins with a summary, or an awaitable of it."""
 
 
 async def compact(

@@ -7,7 +7,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -25,10 +25,14 @@ from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, UserCani
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.identities import access_now, produce_identity
 
-if TYPE_CHECKING:
-    from vibe_llms.conversations.compaction import Compactor
+_Compacted = TypeVar("_Compacted", covariant=True)
 
-_Compacted = TypeVar("_Compacted")
+
+class Compactor(Protocol[_Compacted]):
+    """Model that can compact a conversation, such as ``Model`` or ``SyncModel``."""
+
+    def compact(self, conversation: Conversation, *, keep: int | None = None) -> _Compacted:
+        """Return a fork that begins with a summary, or an awaitable of it."""
 
 
 @frozen

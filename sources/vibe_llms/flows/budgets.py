@@ -18,7 +18,7 @@ from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.instruments.engines import price_in_cents
+from vibe_llms.instruments.outcomes import price_in_cents
 from vibe_llms.messages.canisters import AnyCanister, Origin, Usage
 from vibe_llms.messages.views import add_usages
 

@@ -44,6 +44,7 @@ from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.options import EngineOptions as EngineOptions
 from vibe_llms.instruments.options import compose_fields
 from vibe_llms.instruments.outcomes import RunOutcome as RunOutcome
+from vibe_llms.instruments.outcomes import price_in_cents
 from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, Tools, gather_ensembles
 from vibe_llms.invocables.ensembles import Tool as Tool
@@ -455,15 +456,3 @@ class SyncEngine(SyncFace[Engine]):
     follow = entering_reply(Engine.follow)
     run = blocking(Engine.run)
     close = blocking(Engine.close)
-
-
-def price_in_cents(origin: Origin, tier: str = "") -> float | None:
-    """Return the cost of an answer, in US cents; ``None`` if no price is known.
-
-    Args:
-        tier: The vendor's price tier; empty for the standard tier.
-    """
-    from vibe_llms.telemetry.prices import Price, price_usage
-
-    price = price_usage(origin.usage, provider=origin.provider, model=origin.model, tier=tier)
-    return float(price.amount * 100) if isinstance(price, Price) else None

@@ -61,9 +61,8 @@ class Model(Closing):
         application: The configuration to use; by default that of this process.
         reactors: Callbacks for every answer.
         strict: Raise an error if a request cannot be translated without a loss.
-        window: Handling of conversations that exceed the context window: ``stop`` raises an
-            error, ``drop`` leaves out the oldest turns, ``summarize`` sends a summary of them,
-            ``vendor`` lets the vendor compact them; by default as configured.
+        window: Handling of conversations that exceed the context window: ``stop`` (an error),
+            ``drop``, ``summarize`` or ``vendor``; by default as configured.
         lenient: Replace or omit parameters that the model does not support, and report them as
             losses, instead of raising an error; by default as configured.
         cache: Let the vendor cache the tools and the conversation of every request; by default
@@ -160,8 +159,7 @@ class Model(Closing):
             options: See :class:`RequestOptions`.
 
         Raises:
-            RequestError: The prompt is empty.
-            TypeError: Unknown option.
+            RequestError: The prompt is empty. An unknown option is a TypeError.
         """
         # Fast path: most questions are plain texts, whose requests share all other fields.
         if not options and prompt.__class__ is str:
@@ -392,19 +390,10 @@ class Model(Closing):
     async def make_room(
         self, conversation: Conversation, **options: Unpack[RequestOptions]
     ) -> Conversation:
-        """Return a compacted fork if ``window`` is ``summarize`` and the window is full.
-
-        Otherwise, return the conversation itself. Call it after adding a message, before asking.
-
-        Args:
-            options: Those of the next request.
-
-        Raises:
-            ConverseError: The model did not summarize the conversation, which is unchanged.
-        """
+        """Compact a conversation if ``window`` is ``summarize`` and full; else return itself."""
         from vibe_llms.conversations.compaction import make_room
 
-        options["continuation"] = True  # a run may also begin with the model's own turn
+        options["continuation"] = True
         request = self.request(conversation, **options)
         return await make_room(conversation, request, await self.access(), self.answer)
 

@@ -60,3 +60,15 @@ class RunOutcome(RunEnding):
         """Usage of the run, including summaries; ``None`` if no vendor reported any."""
         summaries = (summary.usage for summary in self.summaries)
         return add_usages((usage_of(self.canisters), *summaries))
+
+
+def price_in_cents(origin: Origin, tier: str = "") -> float | None:
+    """Return the cost of an answer, in US cents; ``None`` if no price is known.
+
+    Args:
+        tier: The vendor's price tier; empty for the standard tier.
+    """
+    from vibe_llms.telemetry.prices import Price, price_usage
+
+    price = price_usage(origin.usage, provider=origin.provider, model=origin.model, tier=tier)
+    return float(price.amount * 100) if isinstance(price, Price) else None

@@ -13,11 +13,10 @@ from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.channels.reply_following import ReplyFollowing
-from vibe_llms.instruments.engines import price_in_cents
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.options import EngineOptions
-from vibe_llms.instruments.outcomes import RunOutcome
+from vibe_llms.instruments.outcomes import RunOutcome, price_in_cents
 from vibe_llms.instruments.parsers.dialogue import Repair
 from vibe_llms.instruments.parsers.modes import Mode, ModeChoice
 from vibe_llms.instruments.parsers.parsers import Parser
