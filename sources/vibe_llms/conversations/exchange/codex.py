@@ -131,7 +131,7 @@ class _Reader:
                 self.draft.add_loss(place, f"a line of the kind {kind!r} is not a message")
 
     def _read_session(self, payload: Mapping[str, Any]) -> None:
-        identity = read_text(payload.get("id"))
+        identity = read_text(payload.get("id")) or read_text(payload.get("session_id"))
         if identity and self.draft.key == self.path.stem:  # a fork repeats its parent's line
             self.draft.key = identity
         self.draft.created = self.draft.created or read_moment(payload.get("timestamp"))
@@ -244,6 +244,9 @@ class _Reader:
             if usage:
                 self._set_usage(_read_usage(usage))
                 self.is_open = False
+        elif kind == "thread_rolled_back":
+            reason = "a rollback: the turns that it removed are kept"
+            self.draft.add_loss(place, reason, LossKind.COERCED)
         elif kind not in _SHOWN_AGAIN:
             self.draft.add_loss(place, f"an event of the kind {kind!r} is not a message")
 

@@ -141,7 +141,10 @@ class _Reader:
         for number, step in enumerate(steps):
             end = next((each for each in step if each.get("type") == "step-finish"), {})
             is_last = number == len(steps) - 1
-            self.draft.origin = _make_origin(message, end, is_last)
+            # Without the numbers of its steps, only a single step has those of the message.
+            tokens = end.get("tokens") or (message.get("tokens") if len(steps) == 1 else None)
+            origin = _make_origin(message, read_text(end.get("reason")), is_last)
+            self.draft.origin = attrs.evolve(origin, usage=_read_usage(read_table(tokens)))
             self.draft.begin_turn(f"{read_text(message.get('id'))} {number}")
             for part in step:
                 self._read_part(f"{place}.{read_text(part.get('id'))}", part)
@@ -210,10 +213,10 @@ def _split_steps(parts: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [step for step in steps if step]
 
 
-def _make_origin(message: Mapping[str, Any], end: Mapping[str, Any], is_last: bool) -> Origin:
-    """Create the origin of a step; the usage of the whole message is used without one."""
+def _make_origin(message: Mapping[str, Any], reason: str, is_last: bool) -> Origin:
+    """Create the origin of a step, without its usage."""
     provider = read_text(message.get("providerID"))
-    reason = read_text(end.get("reason")) or (read_text(message.get("finish")) if is_last else "")
+    reason = reason or (read_text(message.get("finish")) if is_last else "")
     stop_reason = _STOP_REASONS.get(reason, StopReason.UNKNOWN)
     error = read_text(read_table(message.get("error")).get("name"))
     if error and is_last:
@@ -225,7 +228,6 @@ def _make_origin(message: Mapping[str, Any], end: Mapping[str, Any], is_last: bo
         protocol=_PROTOCOLS.get(provider),
         stop_reason=stop_reason,
         native_stop_reason=reason or None,
-        usage=_read_usage(read_table(end.get("tokens") if end else message.get("tokens"))),
     )
 
 

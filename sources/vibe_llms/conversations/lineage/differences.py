@@ -168,15 +168,11 @@ def _align(
     """Yield the differences; equal turns after the first difference are found again."""
     one_lists = [_list_messages(turn, one_keys) for turn in ones]
     other_lists = [_list_messages(turn, other_keys) for turn in others]
-    matcher = SequenceMatcher(
-        None,
+    changes = _survey_changes(
         [tuple(message.meaning for message in messages) for messages in one_lists],
         [tuple(message.meaning for message in messages) for messages in other_lists],
-        autojunk=False,
     )
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        if tag == "equal":
-            continue
+    for start, end, other_start, other_end in changes:
         for one, other in zip_longest(range(start, end), range(other_start, other_end)):
             yield TurnDifference(
                 first=None if one is None else ones[one],
@@ -188,6 +184,24 @@ def _align(
                     )
                 ),
             )
+
+
+def _survey_changes(
+    ones: Sequence[Hashable], others: Sequence[Hashable]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield start and end of each difference in both sequences.
+
+    The work is proportional to the length: equal ends are removed first, and items that are
+    frequent in a long sequence do not decide what is equal (``autojunk``).
+    """
+    head = _count_equal(ones, others)
+    tail = _count_equal(ones[head:][::-1], others[head:][::-1])
+    ends = len(ones) - tail, len(others) - tail
+    matcher = SequenceMatcher(None, ones[head : ends[0]], others[head : ends[1]])
+    for tag, *places in matcher.get_opcodes():
+        if tag != "equal":
+            start, end, other_start, other_end = (head + place for place in places)
+            yield start, end, other_start, other_end
 
 
 class _Message(NamedTuple):
@@ -207,12 +221,8 @@ def _pair_messages(
     ones: Sequence[_Message], others: Sequence[_Message]
 ) -> Iterator[MessageDifference]:
     """Pair the different messages of two turns as long as their roles are equal."""
-    matcher = SequenceMatcher(
-        None, [each.meaning for each in ones], [each.meaning for each in others], autojunk=False
-    )
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        if tag == "equal":
-            continue
+    changes = _survey_changes([each.meaning for each in ones], [each.meaning for each in others])
+    for start, end, other_start, other_end in changes:
         removed, added = list(ones[start:end]), list(others[other_start:other_end])
         while removed and added and removed[0].canister.role == added[0].canister.role:
             yield _differ(removed.pop(0), added.pop(0))

@@ -144,6 +144,7 @@ def test_summaries_media_and_unknown_items(tmp_path: Path) -> None:
         make_codex_item("function_call_output", call_id="unknown", output=[image]),
         make_codex_line("compacted", {"message": "So far: …", "replacement_history": [{}]}),
         make_codex_line("event_msg", {"type": "turn_aborted", "reason": "interrupted"}),
+        make_codex_line("event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
         make_codex_item("ghost_snapshot", ghost_commit={"id": "abc"}),
         '{"timestamp": "2026',
     ]
@@ -158,6 +159,7 @@ def test_summaries_media_and_unknown_items(tmp_path: Path) -> None:
         "a content of the kind 'odd' is kept as JSON",
         "the shortened history after a summary; the whole history is kept",
         "an event of the kind 'turn_aborted' is not a message",
+        "a rollback: the turns that it removed are kept",
         "a line that is not a message",
         "a damaged line",
     ]
@@ -165,7 +167,7 @@ def test_summaries_media_and_unknown_items(tmp_path: Path) -> None:
 
 def test_a_folder_has_many_sessions_and_each_grows(tmp_path: Path) -> None:
     write_lines(tmp_path / "2026" / "02" / "18" / NAME, *SESSION)
-    other = make_codex_line("session_meta", {"id": "other"})
+    other = make_codex_line("session_meta", {"session_id": "other"})
     write_lines(tmp_path / "2026" / "02" / "19" / f"rollout-{NAME}", other, ask("Hi"))
     write_lines(tmp_path / "2026" / "02" / "19" / "rollout-empty.jsonl", other)
     first, second = read(tmp_path)

@@ -152,3 +152,20 @@ def test_another_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Hi", encoding="utf-8")
     with pytest.raises(RequestError, match="not in a known format"):
         read(tmp_path)
+
+
+def test_a_message_without_the_numbers_of_its_steps(tmp_path: Path) -> None:
+    """A single step has the usage of the message; two steps have none, as it is not known whose."""
+    end = {"type": "step-finish", "reason": "stop", "tokens": {}}
+    text = {"type": "text", "text": "Hi"}
+    write_opencode(
+        tmp_path,
+        OPENCODE_SESSION,
+        [
+            make_opencode_message("msg_1", "assistant", text, end),
+            make_opencode_message("msg_2", "assistant", text, end, text),
+        ],
+    )
+    (found,) = read(tmp_path)
+    usages = [each.origin.usage for each in found.value.canisters if each.origin]
+    assert [each and each.cache_write_tokens for each in usages] == [4, None, None]

@@ -74,6 +74,16 @@ def test_messages_of_different_roles_are_not_paired() -> None:
     assert sides == [(1, None), (2, None), (3, None), (None, 1)]
 
 
+def test_frequent_turns_are_no_reason_to_lose_others() -> None:
+    """In a long conversation, frequent turns do not decide what is equal."""
+    store = MemoryStore()
+    turns = [each for _ in range(100) for each in exchange("go on")]
+    other = [each for n in range(100) for each in exchange("go on" if n % 2 else "stop")]
+    found = compare_conversations(store, save(store, turns), save(store, [*other, *turns]))
+    texts = [each.second.text for turn in found.turns for each in turn.messages if each.second]
+    assert texts.count("stop") == 50
+
+
 def test_words_are_compared_and_joined_again() -> None:
     first, second = "A stack, a heap.\nDone.", "A queue, a heap.\nDone!"
     pieces = compare_words(first, second)

@@ -42,6 +42,20 @@ def test_a_pipe_gets_marked_words(vibe: Vibe, forks: tuple[str, str]) -> None:
     assert "No differences." in same.err
 
 
+def test_equal_lines_far_from_a_change_are_left_out(vibe: Vibe, store: DirectoryStore) -> None:
+    lines = [f"line {number}" for number in range(40)]
+    first = save(store, [UserCanister("\n".join(lines))])
+    lines[20] = "changed"
+    second = save(store, [UserCanister("\n".join(lines))])
+    shown = vibe("diff", first, second).out
+    kept = [f"line {number}" for number in (18, 19, 21, 22)]
+    assert all(line in shown for line in kept)
+    assert "line 10" not in shown
+    assert shown.count("…") == 2
+    words = vibe("diff", first, second, "--json").read_json()["turns"][0]["messages"][0]["words"]
+    assert "line 10" in words[0][1]
+
+
 def test_a_terminal_gets_colours(
     vibe: Vibe, forks: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

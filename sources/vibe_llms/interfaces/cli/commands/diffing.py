@@ -38,6 +38,9 @@ _MARKS: dict[str, tuple[str, str, str]] = {
 }
 """Marks of changed words without colour, as in git, and the colour of each."""
 
+_CONTEXT_LINES = 3
+"""Number of equal lines, with the line of the change, that are shown on each side of it."""
+
 _COLUMNS = 60
 """Width to which the last common message is cut."""
 
@@ -178,7 +181,10 @@ def _write_text(canister: AnyCanister | None) -> str:
 def _write_words(pieces: Iterable[tuple[Change, str]]) -> None:
     has_colour = wants_colour(sys.stdout)
     words = []
-    for change, text in pieces:
+    pieces = list(pieces)
+    for number, (change, text) in enumerate(pieces):
+        if change == "equal":
+            text = _elide(text, is_first=number == 0, is_last=number == len(pieces) - 1)
         shown = sanitize(text) if sys.stdout.isatty() else text
         if change == "equal":
             words.append(shown)
@@ -191,3 +197,13 @@ def _write_words(pieces: Iterable[tuple[Change, str]]) -> None:
             else f"{before}{shown}{after}"
         )
     sys.stdout.write("".join(words) + "\n")
+
+
+def _elide(text: str, *, is_first: bool, is_last: bool) -> str:
+    """Shorten an equal text to the lines next to a change."""
+    lines = text.split("\n")
+    if len(lines) <= 2 * _CONTEXT_LINES + 1:
+        return text
+    before = [] if is_first else lines[:_CONTEXT_LINES]
+    after = [] if is_last else lines[-_CONTEXT_LINES:]
+    return "\n".join([*before, "…", *after])
