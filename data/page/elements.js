@@ -70,6 +70,22 @@ export function complain(error) {
   place.hidden = !error;
 }
 
+// Button that copies a text.
+export function composeCopy(read, attributes = {}) {
+  const button = press('Copy', async () => {
+    try {
+      await navigator.clipboard.writeText(read());
+    } catch {
+      complain(new Error('The browser does not let this page copy. Select the text instead.'));
+      return;
+    }
+    button.textContent = 'Copied';
+    say('Copied.');
+    setTimeout(() => (button.textContent = 'Copy'), 1500);
+  }, { class: 'quiet', ...attributes });
+  return button;
+}
+
 // Ask the user with a dialog; resolve to the fields, or null if cancelled.
 export function ask(title, fields, label = 'OK') {
   const dialog = document.getElementById('asking');

@@ -1,7 +1,7 @@
 // An answer in progress, from the pieces that the event stream carries.
-import { make, quote, sanitize } from './elements.js';
+import { make, quote } from './elements.js';
 import { composeReasoning } from './messages.js';
-import { composeText } from './texts.js';
+import { composeGrowing, composeText } from './texts.js';
 import { layOut, reveal } from './words.js';
 
 // Return the place of the answer; `feed` takes an event, `clear` empties the place.
@@ -48,14 +48,15 @@ export function composeLive() {
 function composePart({ kind, name = '', isWhole }) {
   let text = isWhole ? '' : '… ';
   if (kind === 'text' || kind === 'refusal' || kind === 'reasoning') {
-    const shown = composeText('', kind);
+    const shown = composeText(text, kind);
+    const update = composeGrowing(shown);
     const element = kind === 'reasoning' ? composeReasoning(shown) : shown;
     return {
       element,
       add(event) {
         if (!['text', 'summary', undefined].includes(event.channel)) return; // a signature, for example
         text += event.text;
-        shown.textContent = sanitize(text);
+        update(text);
       },
     };
   }

@@ -1,5 +1,5 @@
 // The messages of a conversation, one article per canister.
-import { complain, make, press, quote, save, say } from './elements.js';
+import { complain, make, press, quote, save } from './elements.js';
 import { ask, fetchDocument } from './service.js';
 import { composeText } from './texts.js';
 import { count, layOut, reveal, tellMoment } from './words.js';
@@ -99,16 +99,6 @@ function composeContent(content, id, signal, role) {
 
 export function composeReasoning(text) {
   return make('details', { class: 'fold reasoning' }, make('summary', {}, 'Reasoning'), make('div', { class: 'content' }, text));
-}
-
-export function composeCopy(read, label = 'Copy') {
-  const button = press(label, async () => {
-    await navigator.clipboard.writeText(read());
-    button.textContent = 'Copied';
-    say('Copied.');
-    setTimeout(() => (button.textContent = label), 1500);
-  }, { class: 'quiet' });
-  return button;
 }
 
 // Stored media can be viewed or saved; other media are only named, because the page loads nothing from other servers.

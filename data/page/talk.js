@@ -1,10 +1,10 @@
 // Conversations to read and to continue, and new ones.
-import { ask as askPerson, complain, make, press, quote, save, say, show } from './elements.js';
+import { ask as askPerson, complain, composeCopy, make, press, quote, save, say, show } from './elements.js';
 import { ask, fetchDocument, follow, post, Refusal } from './service.js';
 import { placeApprovals } from './approvals.js';
 import { composeComposer } from './composer.js';
 import { composeLive } from './live.js';
-import { composeCopy, composeMessages, readFirstWords, readText } from './messages.js';
+import { composeMessages, readFirstWords, readText } from './messages.js';
 import { composeChoices, readOffers, recallChoice } from './models.js';
 import { collect, OPEN, tellShown } from './runs.js';
 import { composeText } from './texts.js';
@@ -278,7 +278,7 @@ async function showThread(main, signal, offers, id) {
     const text = readText(canister);
     const tell = (label, word, perform) => press(label, perform, { class: `quiet ${word}`, 'aria-label': `${label} message ${index + 1}` });
     return [
-      text && ['user', 'assistant'].includes(canister.role) ? composeCopy(() => text) : null,
+      text && ['user', 'assistant'].includes(canister.role) ? composeCopy(() => text, { 'aria-label': `Copy message ${index + 1}` }) : null,
       offers && canister.role === 'user' && text ? tell('Edit', 'edit', (event) => edit(event.target.closest('article'), index)) : null,
       offers && canister.role === 'assistant' ? tell('Retry', 'retry', () => retry(index)) : null,
       press('Fork', () => goToFork(index + 1), { class: 'quiet fork', 'aria-label': `Fork after message ${index + 1}` }),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import re
 from pathlib import Path
 
@@ -36,6 +38,32 @@ async def test_each_file_comes_with_its_type_and_the_policy(tmp_path: Path) -> N
                 assert answer.content_type == TYPES[path.suffix]
                 assert answer.headers["x-content-type-options"] == "nosniff"
                 assert await answer.read() == path.read_bytes()
+
+
+async def test_libraries_are_sent_compressed_unless_the_client_cannot_read_it(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as daemon:
+        for name in ("rendering", "formulas"):
+            data = (access_data("page") / f"{name}.js.gz").read_bytes()
+            url, tags = f"{daemon.url}/page/{name}.js", set()
+            for encoding, expected in (("gzip, br", data), ("identity", gzip.decompress(data))):
+                headers = {"Accept-Encoding": encoding}
+                session = daemon.session
+                async with session.get(url, headers=headers, auto_decompress=False) as answer:
+                    assert answer.content_type == "text/javascript"
+                    assert answer.headers["vary"] == "accept-encoding"
+                    assert await answer.read() == expected
+                    tags.add(answer.headers["etag"])
+            assert len(tags) == 2
+
+
+def test_each_library_is_the_one_that_is_described() -> None:
+    text = (access_data("page") / "README.rst").read_text("utf-8")
+    for path in access_data("page").glob("*.gz"):
+        data = gzip.decompress(path.read_bytes())
+        assert f"{len(data):,} bytes" in text, path
+        assert hashlib.sha256(data).hexdigest() in text, path
 
 
 async def test_the_root_leads_a_browser_to_the_page_and_tells_a_program_what_it_is(

@@ -157,6 +157,47 @@ async def test_an_answer_streams_and_another_model_continues(
         assert tab.complaints == []
 
 
+async def test_an_answer_is_drawn_as_markdown(tab: Tab, tmp_path: Path) -> None:
+    """Code is colored and can be copied; the libraries are loaded when they are needed."""
+    text = (
+        "# Title\n\n1. *one*\n2. **two**\n\n| a | b |\n| - | -: |\n| c | d |\n\n"
+        "```python\ndef add(): return 1\n```\n\nIt costs $5 or $6. See https://example.org/."
+    )
+    formula = "So $x^2$, or\n\n$$\\frac{1}{2}$$"
+    libraries = ("rendering.js", "formulas.js")
+
+    def is_loaded() -> list[bool]:
+        return [any(url.endswith(each) for url in tab.requests) for each in libraries]
+
+    async with serving(tmp_path, seconds=120) as daemon:
+        run_id = await daemon.start([say(text)], [say(formula)])
+        await daemon.premises.wait(run_id, "ended")
+        await tab.visit(f"{daemon.url}/page/#/talk")
+        await tab.wait_for("document.querySelector('#prompt')")
+        assert is_loaded() == [False, False]
+        await tab.evaluate(f"location.hash = '#/talk/{run_id}'")
+        for selector, shown in (
+            ("h3", "Title"),
+            ("ol li em", "one"),
+            ("td.right", "d"),
+            (".hljs-keyword", "def"),
+            ("a[href='https://example.org/']", "https://example.org/"),
+            ("p:last-child", "It costs $5 or $6."),
+        ):
+            await tab.wait_for_text(shown, f".markdown {selector}")
+        assert is_loaded() == [True, False]
+        permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"]
+        await tab.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        await tab.call("Browser.grantPermissions", permissions=permissions)
+        await tab.click(".code button")
+        await tab.wait_for_text("Copied", ".code button")
+        assert await tab.evaluate("navigator.clipboard.readText()") == "def add(): return 1"
+        await send(tab, "And?")
+        await tab.wait_for("document.querySelectorAll('.formula math').length === 2")
+        assert is_loaded() == [True, True]
+        assert tab.complaints == []
+
+
 async def test_a_run_is_stopped_and_asked_again(
     tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

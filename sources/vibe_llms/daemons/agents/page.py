@@ -8,9 +8,11 @@ markup from text: the frame has no access to the page, and only reports which no
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from pathlib import PurePath
 from typing import Final
 
 import attrs
@@ -28,6 +30,7 @@ PAGE_PATH: Final = "/page/"
 FACE: Final = "page"
 
 _INDEX: Final = "index.html"
+_COMPRESSED: Final = ".gz"
 _MEDIA_TYPES: Final[Mapping[str, str]] = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -57,14 +60,16 @@ class PageFile:
 
     Attributes:
         media_type: Media type of the file.
-        data: Content of the file.
+        data: Content of the file; compressed with gzip for a library.
         headers: Further response headers.
+        is_compressed: Whether the data are compressed.
         tag: ETag of the data, for browsers that have cached them.
     """
 
     media_type: str
     data: bytes
     headers: Mapping[str, str] = _HEADERS
+    is_compressed: bool = False
     tag: str = attrs.field(init=False)
 
     @tag.default
@@ -74,13 +79,13 @@ class PageFile:
 
 def read_files() -> dict[str, PageFile]:
     """Read the files of the page, by their paths. Blocks on the disk."""
-    files = {
-        PAGE_PATH + path.name: PageFile(
-            media_type=_MEDIA_TYPES[path.suffix], data=path.read_bytes()
-        )
-        for path in sorted(access_data("page").iterdir())
-        if path.suffix in _MEDIA_TYPES
-    }
+    files: dict[str, PageFile] = {}
+    for path in sorted(access_data("page").iterdir()):
+        name = path.name.removesuffix(_COMPRESSED)
+        if media_type := _MEDIA_TYPES.get(PurePath(name).suffix):
+            files[PAGE_PATH + name] = PageFile(
+                media_type=media_type, data=path.read_bytes(), is_compressed=name != path.name
+            )
     index = files.pop(PAGE_PATH + _INDEX)
     return {**files, PAGE_PATH: index}
 
@@ -114,12 +119,19 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
             record.face = FACE
             ensure_host(call, hosts)
             file = find()
-            headers = {**file.headers, "etag": file.tag}
-            if call.headers.get("if-none-match") == file.tag:
+            headers, data = {**file.headers, "etag": file.tag}, file.data
+            if file.is_compressed:
+                headers["vary"] = "accept-encoding"
+                if "gzip" in call.headers.get("accept-encoding", ""):
+                    headers["content-encoding"] = "gzip"
+                else:
+                    headers["etag"] = f'{file.tag[:-1]}-plain"'
+                    data = gzip.decompress(data)
+            if call.headers.get("if-none-match") == headers["etag"]:
                 await call.begin(304, headers)
                 await call.finish()
             else:
-                await call.answer(200, file.data, headers, content_type=media_type)
+                await call.answer(200, data, headers, content_type=media_type)
 
         return produce(pattern=path, handler=answer, operation=_describe(media_type))
 
