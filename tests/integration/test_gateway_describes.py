@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,11 @@ async def _fill(session: aiohttp.ClientSession) -> dict[tuple[str, str], dict[st
     for method, path in (("get", ""), ("delete", ""), ("post", "/cancel"), ("get", "/input_items")):
         identity = await ask("/v1/responses", model=_ECHO, input="On.", background=bool(path))
         there[method, response + path] = {"id": identity}
+    for version in ("v1", "v1beta"):
+        stored = f"/{version}/interactions"
+        for method, path in (("get", ""), ("delete", ""), ("post", "/cancel")):
+            identity = await ask(stored, model="google_interactions:x", input="On.")
+            there[method, f"{stored}/{{id}}{path}"] = {"id": identity}
     begun = "/v1/conversations/{id}"
     said = {"type": "message", "role": "user", "content": "Good morning"}
     for path in ("", "/items", "/items/{item}"):
@@ -249,6 +255,11 @@ async def _compact(request: web.Request) -> web.Response:
     return web.json_response({"id": "resp_1", "object": "response.compaction", "output": []})
 
 
+async def _interact(request: web.Request) -> web.Response:
+    identity = request.match_info.get("id") or f"interaction-{uuid.uuid4().hex}"
+    return web.json_response({"id": identity, "object": "interaction", "status": "completed"})
+
+
 async def _moderate(request: web.Request) -> web.Response:
     asked = (await request.json()).get("input")
     texts = asked if isinstance(asked, list) and asked else [asked]
@@ -265,6 +276,8 @@ async def test_what_is_answered_is_as_described(tmp_path: Path) -> None:
     vendor = web.Application()
     vendor.router.add_post("/v1/responses/compact", _compact)
     vendor.router.add_post("/v1/moderations", _moderate)
+    for path in ("", "/{id}", "/{id}/cancel"):
+        vendor.router.add_route("*", f"/v1beta/interactions{path}", _interact)
     records: list[CallRecord] = []
     async with TestServer(vendor) as upstream:
         application = produce_application(tmp_path, str(upstream.make_url("")).rstrip("/"))

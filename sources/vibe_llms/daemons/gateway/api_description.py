@@ -243,6 +243,10 @@ _STREAM_QUERIES: Final[Mapping[str, JsonObject]] = {
     "stream": {"enum": ["true", "false"]},
     "starting_after": {"type": "integer"},
 }
+_EVENT_QUERIES: Final[Mapping[str, JsonObject]] = {
+    "stream": {"enum": ["true", "false"]},
+    "last_event_id": TEXT,
+}
 
 
 def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _JSON_ANSWER) -> ApiOperation:
@@ -275,6 +279,22 @@ def _transcribe(summary: str) -> ApiOperation:
         answers={"*/*": {}},
         headers=_ANSWER_HEADERS,
     )
+
+
+def _describe_interactions(version: str) -> dict[tuple[str, str], ApiOperation]:
+    """Describe the paths of stored interactions."""
+    path = f"/{version}/interactions/{{id}}"
+    return {
+        ("GET", path): ApiOperation(
+            summary="Return a stored interaction.",
+            queries=_EVENT_QUERIES,
+            answers=_JSON_OR_EVENTS,
+        ),
+        ("DELETE", path): ApiOperation(summary="Delete an interaction."),
+        ("POST", f"{path}/cancel"): ApiOperation(
+            summary="Cancel an interaction in the background."
+        ),
+    }
 
 
 def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
@@ -338,6 +358,8 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         (("POST", f"/{each}/interactions") for each in ("v1", "v1beta")),
         _answer(_INTERACTION, _JSON_OR_EVENTS),
     ),
+    **_describe_interactions("v1"),
+    **_describe_interactions("v1beta"),
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
     ("POST", "/v1/files"): ApiOperation(

@@ -19,6 +19,7 @@ import msgspec
 from vibe_llms.daemons.bodies import decode_body, perform_sized
 from vibe_llms.daemons.gateway.answer_cache import AnswerRecorder, ModelCache, StoredAnswer
 from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.interactions import keeps_interaction
 from vibe_llms.daemons.gateway.passthrough import choose_headers
 from vibe_llms.daemons.gateway.responses.storing import needs_storage
 from vibe_llms.daemons.gateway.translating import STRICT_HEADER
@@ -82,6 +83,7 @@ async def answer_from_cache(call: GatewayCall, answers: ModelCache) -> None:
     Stored responses (see :func:`.storing.store`) have unique ids and are never cached.
     """
     is_stored = call.face.is_stored and needs_storage(call.request)
+    is_stored = is_stored or keeps_interaction(call)
     may_store = "no-store" not in call.http.headers.get("cache-control", "").lower()
     keys = None
     if not is_stored and may_store:

@@ -77,6 +77,7 @@ class Face:
         keeps_unknown: Whether unknown fields are kept for a vendor that uses this protocol: the
             dialect has ``normalize_same``.
         is_stored: Whether clients may refer to earlier responses.
+        is_stored_upstream: Whether only a vendor of the protocol stores answers for later requests.
         is_ours: Whether this is vibe-llms' own protocol: requests contain the accepted losses,
             and answers the losses that occurred.
         is_path: Whether any protocol is passed through, for further paths of a vendor.
@@ -98,6 +99,7 @@ class Face:
     knows_quirks: bool = False
     keeps_unknown: bool = False
     is_stored: bool = False
+    is_stored_upstream: bool = False
     is_ours: bool = False
     is_path: bool = False
     genus: Genus = Genus.CONVERSER
@@ -153,6 +155,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         find_path: Returns the path at the model's vendor; by default the model's own path.
         writing: Further keyword arguments for the dialect's stream writer.
         fields: The fields of a form; ``None`` for any other body.
+        is_retrievable: Whether the client can retrieve the answer from its vendor later.
     """
 
     body: bytes
@@ -165,6 +168,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     find_path: Callable[[RemoteModel], str] | None = None
     writing: Mapping[str, bool] = _NO_OPTIONS
     fields: Sequence[FormField] | None = None
+    is_retrievable: bool = False
 
     def __repr__(self) -> str:
         return f"ClientRequest(model={self.model!r}, streaming={self.streaming!r})"

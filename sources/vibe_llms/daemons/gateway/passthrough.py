@@ -64,7 +64,7 @@ def can_pass(call: GatewayCall) -> bool:
         not face.is_ours  # there, the upstream would receive this gateway's model name
         and can_pass_through(model, face.dialect.PROTOCOL)
         and body.find(_ENVELOPE) < 0  # another vendor's signature, which it would refuse
-        and not _touches_quirks(model, face, body)
+        and (call.request.is_retrievable or not _touches_quirks(model, face, body))
         # Checked first for a mark, as most requests have no files.
         and (body.find(FILE_MARK) < 0 or not refers_to_files(body))
     )

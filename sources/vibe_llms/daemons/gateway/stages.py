@@ -24,6 +24,7 @@ from vibe_llms.daemons.gateway.basic_stages import (
     route,
 )
 from vibe_llms.daemons.gateway.calls import Stage
+from vibe_llms.daemons.gateway.interactions import keep_interaction
 from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.responses.storing import expand, store
 
@@ -35,6 +36,7 @@ ANSWER: Final[tuple[Stage, ...]] = (
     fall_back,
     # The stages after this one run once for each upstream that is tried.
     store,
+    keep_interaction,
     account,
     ask,
 )

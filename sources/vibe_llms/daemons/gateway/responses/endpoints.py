@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -19,8 +19,8 @@ from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
 from vibe_llms.daemons.gateway.upstreams import can_pass_through
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.providers.remote_models import RemoteModel
 
 _LATE_READS: Final = 2
 """Attempts to read the events of a response that has just ended in another process."""
@@ -129,23 +129,50 @@ class ResponseEndpoints:
         Args:
             suffix: Added to the path of the response, such as ``/cancel``.
         """
-        upstream = await self._gateway.upstreams.reach(found.address)
-        record.address = upstream.address
-        if not can_pass_through(upstream.model, PROTOCOL):
-            raise refuse_body(f"Cannot read the response from {found.address}, which stores it.")
-        query = call.scope["query_string"].decode("latin-1")
-        path = f"/responses/{quote(found.id, safe='')}{suffix}" + (f"?{query}" if query else "")
-        request = ClientRequest(
-            body=b"",
-            model="",
-            streaming="stream=true" in query,
-            rename=None,
-            method=call.method,
-        )
-        passing = GatewayCall(gateway=self._gateway, http=call, record=record, face=self._face)
-        passing.request, passing.upstream = request.move(path), upstream
-        await pass_through(passing)
-        record.usage = None  # it was recorded when the response was created
+        path = f"/responses/{quote(found.id, safe='')}{suffix}"
+        await pass_to_upstream(self._gateway, self._face, call, record, found, lambda _: path)
+
+
+async def pass_to_upstream(
+    gateway: Gateway,
+    face: Face,
+    call: HttpCall,
+    record: CallRecord,
+    found: GatewayResponse,
+    find_path: Callable[[RemoteModel], str],
+) -> None:
+    """Pass a request through to the upstream that stores a response.
+
+    Args:
+        find_path: Returns the path after the upstream's base URL; the query is added.
+
+    Raises:
+        ConverseError: The upstream is unreachable, or uses another protocol.
+    """
+    upstream = await gateway.upstreams.reach(found.address)
+    record.address = upstream.address
+    if not can_pass_through(upstream.model, face.dialect.PROTOCOL):
+        raise refuse_body(f"Cannot read the response from {found.address}, which stores it.")
+    request = ClientRequest(
+        body=b"",
+        model="",
+        streaming=call.query.get("stream", "").lower() == "true",
+        rename=None,
+        method=call.method,
+        find_path=find_path,
+    )
+    passing = GatewayCall(gateway=gateway, http=call, record=record, face=face)
+    passing.request, passing.upstream = request, upstream
+    await pass_through(passing)
+    record.usage = None  # it was recorded when the response was created
+
+
+def wants_stream(query: Mapping[str, str]) -> bool:
+    """Return whether a client requests the events. Raises RequestError for an invalid query."""
+    streaming = query.get("stream", "false").lower()
+    if streaming not in ("true", "false"):
+        raise refuse_body("stream must be true or false.", "stream")
+    return streaming == "true"
 
 
 def _read_stream_start(query: Mapping[str, str]) -> int | None:
@@ -154,13 +181,11 @@ def _read_stream_start(query: Mapping[str, str]) -> int | None:
     Raises:
         RequestError: The query is invalid.
     """
-    streaming = query.get("stream", "false").lower()
-    if streaming not in ("true", "false"):
-        raise refuse_body("stream must be true or false.", "stream")
+    streaming = wants_stream(query)
     after = query.get("starting_after", "-1")
     if not _NUMBER.fullmatch(after):
         raise refuse_body("starting_after must be the number of an event.", "starting_after")
-    return int(after) if streaming == "true" else None
+    return int(after) if streaming else None
 
 
 async def _encode(frames: Iterable[str]) -> AsyncIterator[bytes]:

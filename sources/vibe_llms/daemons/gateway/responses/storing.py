@@ -25,6 +25,7 @@ from vibe_llms.daemons.gateway.responses.response_bodies import (
     complete_body,
     read_conversation,
 )
+from vibe_llms.daemons.gateway.responses.response_streams import ResponseReader
 from vibe_llms.daemons.gateway.responses.rows import GatewayConversation, GatewayResponse
 from vibe_llms.daemons.gateway.responses.sinks import (
     Memory,
@@ -76,7 +77,7 @@ async def _store(call: GatewayCall, storage: ResponseStorage) -> None:
     if sink is None:
         await call.proceed()
     else:
-        storing = StoringCall(call.http, sink, storage.limits)
+        storing = StoringCall(call.http, sink, ResponseReader(storage.limits))
         call.http = storing
         try:
             await call.proceed()
@@ -206,7 +207,7 @@ async def _find_chain(
         raise _refuse_previous(previous)
     if found.conversation:
         return await _read_response_chain(storage, found)
-    if can_pass_through(upstream.model, PROTOCOL) and _have_same_provider(
+    if can_pass_through(upstream.model, PROTOCOL) and have_same_provider(
         found.address, upstream.address
     ):
         return None
@@ -304,5 +305,6 @@ def _expand(request: ClientRequest, chain: Chain) -> ClientRequest:
     return replace(request, body=msgspec.json.encode(fields))
 
 
-def _have_same_provider(one: str, other: str) -> bool:
+def have_same_provider(one: str, other: str) -> bool:
+    """Return whether two addresses have the same provider."""
     return one.partition(":")[0] == other.partition(":")[0]

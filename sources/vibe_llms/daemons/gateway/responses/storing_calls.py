@@ -9,10 +9,9 @@ import msgspec
 
 from vibe_llms.daemons.asgi import JSON, NOTHING, HttpCall
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields, interrupt_body
-from vibe_llms.daemons.gateway.responses.response_streams import ContinuationWriter, ResponseReader
+from vibe_llms.daemons.gateway.responses.response_streams import ContinuationWriter
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.foundation.limits import Limits
 
 
 class ResponseSink(Protocol):
@@ -36,13 +35,31 @@ class ResponseSink(Protocol):
         """Store a complete response; return its final body. Raises StoreError."""
 
 
+class StreamReader(Protocol):
+    """Reads the response in a stream of events."""
+
+    @property
+    def response(self) -> Fields | None:
+        """The response so far; ``None`` before the first event with its id."""
+
+    @property
+    def is_over(self) -> bool:
+        """True once the response has ended."""
+
+    def feed(self, data: bytes) -> None:
+        """Read a piece of the stream. Raises LimitError for an event that is too long."""
+
+    def compose(self) -> Fields:
+        """Return the response with the output that has arrived."""
+
+
 class StoringCall(HttpCall):
     """Passes a response on to another call, and stores it.
 
     Args:
         call: The client's call.
         sink: Stores the response.
-        limits: Limits of the answer.
+        reader: Reads a streamed answer.
     """
 
     __slots__ = (
@@ -56,11 +73,11 @@ class StoringCall(HttpCall):
         "_sink",
     )
 
-    def __init__(self, call: HttpCall, sink: ResponseSink, limits: Limits) -> None:
+    def __init__(self, call: HttpCall, sink: ResponseSink, reader: StreamReader) -> None:
         super().__init__(call.scope, call._receive, call._send, request_id=call.request_id, limit=0)
         self._call = call
         self._sink = sink
-        self._reader = ResponseReader(limits)
+        self._reader = reader
         self._head: tuple[int, Mapping[str, str]] | None = None
         self._held: list[bytes] = []
         self._continuation_writer = (
@@ -148,5 +165,5 @@ def _read_response(body: bytes) -> Fields | None:
         response: Any = msgspec.json.decode(body)
     except UNREADABLE:
         return None
-    is_one = isinstance(response, dict) and isinstance(response.get("id"), str)
-    return response if is_one else None
+    identity = response.get("id") if isinstance(response, dict) else None
+    return response if identity and isinstance(identity, str) else None
