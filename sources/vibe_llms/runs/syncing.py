@@ -9,9 +9,9 @@ synchronization is completed by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import attrs
 
@@ -19,7 +19,7 @@ from vibe_llms.conversations.exchange.drafts import derive_identity
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
-from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.runs.copying import CopyProgress, order_families
 from vibe_llms.runs.snapshots import (
     Snapshot,
@@ -29,58 +29,25 @@ from vibe_llms.runs.snapshots import (
     plant,
     take_snapshot,
 )
-
-Side: TypeAlias = Literal["here", "there"]
-Change: TypeAlias = Literal["added", "extended", "forked"]
+from vibe_llms.runs.sync_reports import (
+    Change,
+    Side,
+    SyncChange,
+    SyncedLabels,
+    SyncReport,
+    merge_names,
+    merge_tags,
+)
 
 _OTHER: Final[dict[Side, Side]] = {"here": "there", "there": "here"}
 
 
-@frozen(kw_only=True)
-class SyncChange:
-    """One change of a store.
-
-    Attributes:
-        side: The changed store.
-        change: ``added``: a new conversation; ``extended``: new messages, events of runs, tags or a
-            name; ``forked``: a new fork with the other store's ending of a conversation that has
-            grown in both.
-        identity: Id of the changed or new conversation.
-        parent: Id of the conversation that was forked; empty for other changes.
-        name: Name of the conversation.
-    """
-
-    side: Side
-    change: Change
-    identity: str
-    parent: str = ""
-    name: str | None = None
-
-
-@frozen(kw_only=True)
-class SyncReport:
-    """Result of a synchronization.
-
-    Attributes:
-        changes: The changes, in order.
-        conversations: Number of conversations that were compared.
-        refused: Conversations that could not be synchronized, with reasons.
-        notices: Differences that remain, such as two names of one conversation.
-    """
-
-    changes: tuple[SyncChange, ...]
-    conversations: int
-    refused: tuple[Finding, ...]
-    notices: tuple[Finding, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        """True if both stores now have all messages."""
-        return not self.refused
-
-
 def sync_stores(
-    here: ConversationStore, there: ConversationStore, *, progress: CopyProgress | None = None
+    here: ConversationStore,
+    there: ConversationStore,
+    *,
+    labels: Mapping[str, SyncedLabels] | None = None,
+    progress: CopyProgress | None = None,
 ) -> SyncReport:
     """Copy to each store what only the other one has.
 
@@ -91,6 +58,8 @@ def sync_stores(
     Args:
         here: A store.
         there: Another store.
+        labels: Names and tags after the last synchronization of both stores; they show on which
+            side a conversation was renamed, or lost a tag.
         progress: Called for each conversation.
 
     Raises:
@@ -109,7 +78,7 @@ def sync_stores(
     known = {side: frozenset(identities) for side, identities in listed.items()}
     common = [each for each in ordered if each in known["here"] and each in known["there"]]
     single = [each for each in ordered if each in known["here"] ^ known["there"]]
-    synchronizer = _Synchronizer(sides)
+    synchronizer = _Synchronizer(sides, dict(labels or {}))
     if progress is not None:
         progress.start(len(common) + len(single), "sync")
     try:
@@ -129,6 +98,7 @@ def sync_stores(
         conversations=len(common) + len(single),
         refused=tuple(synchronizer.refused.values()),
         notices=tuple(dict.fromkeys(synchronizer.notices)),
+        labels=synchronizer.labels,
     )
 
 
@@ -138,12 +108,14 @@ class _Synchronizer:
 
     Attributes:
         sides: Both stores.
+        labels: Names and tags after the last synchronization; updated.
         changes: Changes so far.
         refused: Errors so far, by the ids of the conversations.
         notices: Notices so far.
     """
 
     sides: dict[Side, ConversationStore]
+    labels: dict[str, SyncedLabels]
     changes: list[SyncChange] = attrs.field(factory=list)
     refused: dict[str, Finding] = attrs.field(factory=dict)
     notices: list[Finding] = attrs.field(factory=list)
@@ -196,6 +168,8 @@ class _Synchronizer:
             return
         for side, snapshot in pair.items():
             self._extend(side, snapshot, pair[_OTHER[side]])
+        if pair["here"].identity == pair["there"].identity:
+            self._note_labels(pair)
 
     def _fork(self, pair: dict[Side, Snapshot], count: int) -> None:
         """Give each side a fork with the ending of the other side."""
@@ -241,14 +215,13 @@ class _Synchronizer:
 
     def _extend(self, side: Side, existing: Snapshot, source: Snapshot) -> None:
         """Add to a conversation what its version on the other side has in addition."""
-        wanted = attrs.evolve(existing, metadata=_merge_metadata(existing, source))
+        wanted = attrs.evolve(existing, metadata=self._merge_metadata(existing, source))
         if len(source.canisters) > len(existing.canisters):
             wanted = attrs.evolve(
                 wanted, canisters=source.canisters, canister_lines=source.canister_lines
             )
         if existing.identity == source.identity:
             wanted = self._merge_runs(side, wanted, existing, source)
-            self._note_names(existing, source)
         if wanted == existing:
             return
         if self.sides[side].keeps_logs and self.sides[side].open_log(existing.identity).is_claimed:
@@ -271,12 +244,28 @@ class _Synchronizer:
             self._note(existing.identity, "It has other runs here than there; both logs stay.")
         return wanted
 
-    def _note_names(self, existing: Snapshot, source: Snapshot) -> None:
-        names = sorted(
-            {each.metadata.name for each in (existing, source) if each.metadata.name is not None}
+    def _merge_metadata(self, existing: Snapshot, source: Snapshot) -> ConversationMetadata:
+        """Return the metadata of a conversation with the changes of the other side."""
+        old, new = existing.metadata, source.metadata
+        is_same = existing.identity == source.identity
+        last = self.labels.get(existing.identity) if is_same else None
+        is_ahead = len(source.canisters) > len(existing.canisters)
+        return attrs.evolve(
+            old,
+            name=merge_names(old.name, new.name, last),
+            tags=merge_tags(old.tags, new.tags, last),
+            model=new.model if old.model is None or (is_ahead and new.model) else old.model,
         )
-        if len(names) > 1:
-            self._note(existing.identity, f"It has two names, and keeps both: {', '.join(names)}.")
+
+    def _note_labels(self, pair: dict[Side, Snapshot]) -> None:
+        """Remember name and tags for the next synchronization; report two names."""
+        here, there = pair["here"], pair["there"]
+        merged = self._merge_metadata(here, there), self._merge_metadata(there, here)
+        if merged[0].name == merged[1].name:
+            self.labels[here.identity] = SyncedLabels(merged[0].name, merged[0].tags)
+        else:
+            names = f"{merged[0].name!r} here and {merged[1].name!r} there"
+            self._note(here.identity, f"It keeps two names: {names}. Rename one of them.")
 
     def _plant(self, side: Side, snapshot: Snapshot, change: Change) -> None:
         """Create a conversation on a side that does not have it."""
@@ -290,6 +279,9 @@ class _Synchronizer:
         )
         self._copy_contents(side, snapshot)
         plant(self.sides[side], snapshot)
+        self.labels[snapshot.identity] = SyncedLabels(
+            snapshot.metadata.name, snapshot.metadata.tags
+        )
         self._record(side, change, snapshot)
 
     def _find_parent(self, side: Side, snapshot: Snapshot) -> ParentLink | None:
@@ -324,18 +316,6 @@ class _Synchronizer:
 
     def _note(self, identity: str, message: str) -> None:
         self.notices.append(Finding(place=identity, message=message))
-
-
-def _merge_metadata(existing: Snapshot, source: Snapshot) -> ConversationMetadata:
-    """Return the metadata with the tags of both sides, and a missing name or model."""
-    old, new = existing.metadata, source.metadata
-    is_ahead = len(source.canisters) > len(existing.canisters)
-    return attrs.evolve(
-        old,
-        name=new.name if old.name is None else old.name,
-        tags=(*old.tags, *new.tags),
-        model=new.model if old.model is None or (is_ahead and new.model) else old.model,
-    )
 
 
 def _count_equal(first: Iterable[bytes], second: Iterable[bytes]) -> int:

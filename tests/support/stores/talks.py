@@ -56,10 +56,14 @@ def call(question: str, invocation_id: str, *, result: str | None = "42") -> lis
 
 
 def save(
-    store: ConversationStore, canisters: Iterable[AnyCanister], *, name: str | None = None
+    store: ConversationStore,
+    canisters: Iterable[AnyCanister],
+    *,
+    name: str | None = None,
+    identity: str | None = None,
 ) -> str:
     """Store a conversation and return its id."""
-    conversation = Conversation(canisters=canisters)
+    conversation = Conversation(id=identity, canisters=canisters)
     if name is not None:
         from attrs import evolve
 
@@ -69,9 +73,14 @@ def save(
 
 
 def fork(
-    store: ConversationStore, identity: str, canisters: Iterable[AnyCanister], *, at: int | None
+    store: ConversationStore,
+    identity: str,
+    canisters: Iterable[AnyCanister],
+    *,
+    at: int | None,
+    child: str | None = None,
 ) -> str:
     """Store a fork with more messages and return its id."""
-    child = store.fork(identity, from_index=at)
+    child = store.fork(identity, from_index=at, child=child)
     store.append(child, list(canisters))
     return child

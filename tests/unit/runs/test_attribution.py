@@ -16,9 +16,11 @@ from vibe_llms.runs.attribution import attribute_messages
 
 def test_a_fork_names_the_ancestor_that_wrote_a_message() -> None:
     store = MemoryStore()
-    root = save(store, [SupervisorCanister("Be brief."), *exchange("one")])
-    child = fork(store, root, exchange("two"), at=3)
-    grandchild = fork(store, child, [SupervisorCanister("Be long."), *exchange("three")], at=5)
+    root = save(store, [SupervisorCanister("Be brief."), *exchange("one")], identity="c")
+    child = fork(store, root, exchange("two"), at=3, child="b")
+    grandchild = fork(
+        store, child, [SupervisorCanister("Be long."), *exchange("three")], at=5, child="a"
+    )
     store.append(root, exchange("later"))
     found = attribute_messages(store, grandchild)
     assert [each.conversation for each in found] == [root] * 3 + [child] * 2 + [grandchild] * 3

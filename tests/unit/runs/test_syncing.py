@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count, permutations
 from pathlib import Path
@@ -23,7 +24,8 @@ from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.runs.syncing import SyncReport, sync_stores
+from vibe_llms.runs.sync_reports import SyncedLabels, SyncReport
+from vibe_llms.runs.syncing import sync_stores
 
 ONE, TWO, THREE, FOUR = map(exchange, ("one", "two", "three", "four"))
 
@@ -161,11 +163,46 @@ def test_names_and_tags() -> None:
     here.update_metadata(identity, name="Other")
     report = sync_stores(here, there)
     assert (tell(report), len(report.notices)) == ([], 1)
-    assert "Named, Other" in report.notices[0].message
+    assert "'Other' here and 'Named' there" in report.notices[0].message
     assert (here.read_metadata(identity).name, there.read_metadata(identity).name) == (
         "Other",
         "Named",
     )
+
+
+@pytest.mark.parametrize("renamed", ["here", "there", "both"])
+def test_a_new_name_and_a_removed_tag_are_recognized(renamed: str) -> None:
+    """With the names and tags after the last synchronization."""
+    here, there = MemoryStore(), MemoryStore()
+    identity = save(here, ONE, name="Old")
+    here.update_metadata(identity, tags=("red", "blue"))
+    labels = sync_stores(here, there).labels
+    if renamed != "there":
+        here.update_metadata(identity, name="New", tags=("red", "green"))
+    if renamed != "here":
+        there.update_metadata(identity, name="New", tags=("red", "yellow"))
+    report = sync_stores(here, there, labels=labels)
+    assert (report.is_whole, report.notices) == (True, ())
+    green, yellow = ({"green"}, set()) if renamed == "here" else (set(), {"yellow"})
+    green = {"green"} if renamed == "both" else green
+    for store in (here, there):
+        metadata = store.read_metadata(identity)
+        assert (metadata.name, set(metadata.tags)) == ("New", {"red"} | green | yellow)
+    again = sync_stores(here, there, labels=report.labels)
+    assert (again.changes, again.labels) == ((), report.labels)
+
+
+def test_two_new_names_both_stay() -> None:
+    here, there = MemoryStore(), MemoryStore()
+    identity = save(here, ONE, name="Old")
+    labels = sync_stores(here, there).labels
+    here.update_metadata(identity, name="Mine")
+    there.update_metadata(identity, name="Theirs")
+    report = sync_stores(here, there, labels=labels)
+    assert len(report.notices) == 1
+    assert report.labels == labels
+    here.update_metadata(identity, name="Theirs")
+    assert not sync_stores(here, there, labels=report.labels).notices
 
 
 def test_runs_and_contents_are_copied() -> None:
@@ -312,16 +349,18 @@ def test_whatever_was_done_both_sides_agree(seed: int, here: bool, there: bool) 
             DirectoryStore(Path(folder, name), disk=HastyDisk()) if is_folder else MemoryStore()
             for name, is_folder in (("here", here), ("there", there))
         ]
+        labels: Mapping[str, SyncedLabels] = {}
         for turn in range(2):
             for number, store in enumerate(stores):
                 change_at_random(store, 4 * seed + 2 * turn + number)
             said = [read_histories(store) for store in stores]
-            report = sync_stores(stores[0], stores[1])
+            report = sync_stores(stores[0], stores[1], labels=labels)
+            labels = report.labels
             assert report.is_whole, report
             assert read_histories(stores[0]) == read_histories(stores[1])
             known = read_histories(stores[0])
             for history in said[0] | said[1]:
                 assert any(history == each[: len(history)] for each in known)
-            assert not sync_stores(stores[0], stores[1]).changes
+            assert not sync_stores(stores[0], stores[1], labels=labels).changes
             for store in stores:
                 assert not verify(store).findings

@@ -23,6 +23,7 @@ from vibe_llms.conversations.exchange.drafts import (
     read_list,
     read_moment,
     read_table,
+    read_tables,
     read_text,
     write_json,
 )
@@ -197,12 +198,16 @@ class _Thread:
         before = self.origins.get(identity)
         if native is None and before is not None:
             native = before.native_stop_reason
+        stop_reason = _STOP_REASONS.get(native or "", StopReason.UNKNOWN)
+        kinds = {block.get("type") for block in read_tables(message.get("content"))}
+        if native is None and ("tool_use" in kinds or _is_calling(before)):
+            stop_reason = StopReason.INVOCATION  # many versions do not store the reason
         self.origins[identity] = Origin(
             provider="anthropic",
             model=read_text(message.get("model")) or "unknown",
             protocol=_PROTOCOL,
             response_id=identity,
-            stop_reason=_STOP_REASONS.get(native or "", StopReason.UNKNOWN),
+            stop_reason=stop_reason,
             native_stop_reason=native,
             usage=_read_usage(message.get("usage")),
         )
@@ -293,6 +298,10 @@ class _Thread:
             place, f"an attachment of the kind {kind!r} is kept as JSON", LossKind.COERCED
         )
         self.draft.add_document([TextualContent(write_json(attachment))], kind)
+
+
+def _is_calling(origin: Origin | None) -> bool:
+    return origin is not None and origin.stop_reason is StopReason.INVOCATION
 
 
 def _read_output(block: Mapping[str, Any]) -> list[AnyContent]:

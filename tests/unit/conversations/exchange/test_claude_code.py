@@ -194,6 +194,14 @@ def test_a_damaged_line_is_a_loss(tmp_path: Path) -> None:
     ]
 
 
+def test_a_reason_that_is_not_stored_follows_from_a_call(tmp_path: Path) -> None:
+    lines = [SIMPLE[3], answer_claude("a", "u", LIST), answer_claude("aa", "a", THINKING)]
+    other = answer_claude("b", "aa", {"type": "text", "text": "Done."}, answer="msg_2")
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines, other))
+    reasons = [each.origin.stop_reason for each in found.value.canisters if each.origin]
+    assert reasons == [StopReason.INVOCATION] * 2 + [StopReason.UNKNOWN]
+
+
 def test_an_error_of_the_api_has_no_model(tmp_path: Path) -> None:
     error = answer_claude(
         "a", "u", {"type": "text", "text": "API Error: 529"}, model="<synthetic>", answer="x"

@@ -69,7 +69,7 @@ SESSION = [
     count(1000, 900, 50, 30),
     make_codex_item("function_call_output", call_id="call_1", output="a.py"),
     make_codex_item("custom_tool_call_output", call_id="call_2", output="Done"),
-    count(1000, 900, 50, 30),
+    count(7, 7, 7, 7),  # of an answer that has its numbers
     say("One file."),
     count(1100, 1000, 10, 0),
 ]

@@ -53,3 +53,20 @@ def test_an_error_is_reported(vibe: Vibe, home: Path, monkeypatch: pytest.Monkey
         "Nothing to do. NOT synchronized: 1, see above.",
     ]
     assert vibe("sync", "ftp://example.org").code == ExitCode.CONFIGURATION
+
+
+@pytest.mark.parametrize("notes", ["whole", "damaged"])
+def test_a_new_name_is_told_from_an_old_one(vibe: Vibe, home: Path, notes: str) -> None:
+    """The names after the last time are in the cache, which may be lost."""
+    here = DirectoryStore(home / ".local/share/vibe-llms")
+    identity = save(here, exchange("one"), name="Old")
+    there = DirectoryStore(home / "stick")
+    vibe("sync", "./stick")
+    if notes == "damaged":
+        (file,) = (home / ".cache/vibe-llms/sync").iterdir()
+        file.write_text("[1]", encoding="utf-8")
+    here.update_metadata(identity, name="New")
+    outcome = vibe("sync", "./stick")
+    wanted = "New" if notes == "whole" else "Old"
+    assert there.read_metadata(identity).name == wanted
+    assert ("two names" in outcome.err) == (notes == "damaged")

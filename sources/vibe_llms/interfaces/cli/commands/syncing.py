@@ -14,7 +14,9 @@ from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 if TYPE_CHECKING:
-    from vibe_llms.runs.syncing import SyncReport
+    from pathlib import Path
+
+    from vibe_llms.runs.sync_reports import SyncedLabels, SyncReport
 
 
 @command("sync")
@@ -38,11 +40,16 @@ def sync(target: str, as_json: bool) -> int:
     from vibe_llms.runs.syncing import sync_stores
 
     progress = TerminalProgress("conversations") if sys.stderr.isatty() else None
-    report = sync_stores(open_store(), open_store_at(target), progress=progress)
+    notes = _find_notes(target)
+    report = sync_stores(
+        open_store(), open_store_at(target), labels=_read_labels(notes), progress=progress
+    )
+    _write_labels(notes, report)
     if as_json:
         import attrs
 
-        write_json({"whole": report.is_whole, **attrs.asdict(report)})
+        document = attrs.asdict(report, filter=lambda field, _: field.name != "labels")
+        write_json({"whole": report.is_whole, **document})
     else:
         _show(report)
     return ExitCode.SUCCESS if report.is_whole else ExitCode.STORE
@@ -69,3 +76,44 @@ def _show(report: SyncReport) -> None:
     outcome = ", ".join(parts).capitalize() or "Nothing to do"
     whole = "" if report.is_whole else f" NOT synchronized: {len(report.refused)}, see above."
     note(f"{outcome}.{whole}")
+
+
+def _find_notes(target: str) -> Path:
+    """Return the file with the names and tags after the last synchronization with a store."""
+    from hashlib import sha256
+    from pathlib import Path
+
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    configuration = load_configuration()
+    there = target if "://" in target else str(Path(target).absolute())
+    stores = f"{configuration.store}\0{configuration.data_directory}\0{there}"
+    digest = sha256(stores.encode("utf-8", "surrogateescape")).hexdigest()
+    return configuration.cache_directory / "sync" / f"{digest[:32]}.json"
+
+
+def _read_labels(path: Path) -> dict[str, SyncedLabels]:
+    """Read names and tags; nothing if the file is missing or damaged, as it is only a cache."""
+    import json
+
+    from vibe_llms.foundation.files import read_regular
+    from vibe_llms.runs.sync_reports import SyncedLabels
+
+    try:
+        rows = json.loads(read_regular(str(path)))
+        return {key: SyncedLabels(name, tuple(tags)) for key, (name, tags) in rows.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write_labels(path: Path, report: SyncReport) -> None:
+    """Write names and tags; a full disk is no error, as the file is only a cache."""
+    import json
+    from contextlib import suppress
+
+    from vibe_llms.foundation.files import replace_file
+
+    rows = {key: (labels.name, labels.tags) for key, labels in report.labels.items()}
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, json.dumps(rows).encode())
