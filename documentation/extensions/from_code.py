@@ -230,6 +230,30 @@ def write_server_settings() -> Iterator[str]:
     yield from write_table("setting", "meaning", "value", rows=rows)
 
 
+GUARD_SETTINGS = {
+    "": "settings:GuardSettings",
+    "secrets": "shipped.secrets:SecretSettings",
+    "words": "shipped.words:WordSettings",
+    "moderator": "shipped.moderation:ModeratorSettings",
+    "judge": "shipped.judgment:JudgeSettings",
+}
+
+
+def write_guard_settings() -> Iterator[str]:
+    """Write the tables of the settings that all guards have, and of those of each shipped kind."""
+    from vibe_llms.tables.annotations import survey_kinds
+
+    for kind, place in GUARD_SETTINGS.items():
+        module, name = place.split(":")
+        meanings = read_meanings(f"vibe_llms.guards.{place}")
+        cls = getattr(importlib.import_module(f"vibe_llms.guards.{module}"), name)
+        if kind:
+            yield from (f"``{kind}``", "~" * (len(kind) + 4), "")
+        kinds = survey_kinds(cls)
+        rows = [(f"``{key}``", meanings[key], each.words) for key, each in kinds.items()]
+        yield from write_table("setting", "meaning", "value", rows=rows)
+
+
 def write_task_file() -> Iterator[str]:
     """Write a table for each part of a task file."""
     from vibe_llms.flows import tasks
@@ -438,6 +462,7 @@ WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "public-names": write_public_names,
     "remote-settings": write_remote_settings,
     "server-tools": write_server_tools,
+    "guard-settings": write_guard_settings,
     "server-settings": write_server_settings,
     "settings": write_settings,
     "slash-commands": write_slash_commands,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.index import Index
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.guards.active import ActiveGuard
+    from vibe_llms.guards.arguments import ArgumentGuard
     from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.mcp.ensembles import Answerers, McpEnsemble
@@ -154,6 +156,7 @@ class Application(Closing):
             model = await shared.client.access_model(resolved.name)
             # Other models are not cached: the callers of this method refuse them.
             if model.descriptor.attributes.genus == "converser":
+                model = await self._guard(model, "converser")
                 evict_oldest(shared.models)
                 shared.models[resolved.name] = model
         return model
@@ -180,9 +183,48 @@ class Application(Closing):
         model = shared.call_models.get((genus, resolved.name))
         if model is None:
             model = await access_model(shared.client, resolved.name, genus)
+            model = await self._guard(model, genus)
             evict_oldest(shared.call_models)
             shared.call_models[genus, resolved.name] = model
         return model
+
+    @cached_property
+    def guards(self) -> tuple[ActiveGuard, ...]:
+        """The configured guards. Raises ConverseError: no model may be used without one.
+
+        Not for the thread of an event loop: plugins may be imported.
+        """
+        is_guarded = bool(self.configuration.guards)
+        return self.plugins.load_guards(self._access_unguarded) if is_guarded else ()
+
+    async def access_argument_guard(self) -> ArgumentGuard | None:
+        """Return what examines the arguments of tools; ``None`` without such guards."""
+        if not self.configuration.guards:
+            return None
+        import asyncio
+
+        from vibe_llms.guards.arguments import find_argument_guard
+
+        return find_argument_guard(await asyncio.to_thread(lambda: self.guards))
+
+    async def _guard(self, model: Any, genus: str) -> Any:
+        """Return the model, or one that the configured guards watch."""
+        if not self.configuration.guards:
+            return model
+        import asyncio
+
+        from vibe_llms.guards import guarding
+
+        return guarding.guard(model, genus, await asyncio.to_thread(lambda: self.guards))
+
+    async def _access_unguarded(self, genus: str, address: str) -> Any:
+        """Return a model of a genus without its guards, which ask it."""
+        from vibe_llms.models.genera import Genus
+
+        is_converser = genus == "converser"
+        access = self.access_model(address) if is_converser else self.access(Genus(genus), address)
+        model: Any = await access
+        return getattr(model, "unguarded", model)
 
     def _resolve_call_address(self, genus: Genus, address: str) -> ModelAddress:
         from vibe_llms.models.addresses import ModelAddress

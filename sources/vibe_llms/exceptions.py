@@ -22,6 +22,7 @@
     ├── StreamTruncatedError (EOFError)          a stream ended without its terminator
     ├── ProviderError (RuntimeError)             the vendor answered with an error
     ├── AccessError (PermissionError)            a daemon denies a client's request
+    ├── GuardError (PermissionError)             a guard refused a request, an answer or a call
     ├── StoreError (OSError)                     a conversation cannot be read or written
     │   ├── UnknownConversationError (LookupError)
     │   ├── AmbiguousIdentityError (LookupError)
@@ -284,12 +285,7 @@ class ParseError(ConverseError, ValueError):
 
 
 class LimitError(ConverseError, RuntimeError):
-    """A named limit was reached.
-
-    Attributes:
-        limit: The name of the limit in the configuration.
-        value: Its value, in the unit that the name states.
-    """
+    """The limit ``limit`` of the configuration was reached: ``value``, in the unit of its name."""
 
     WORD: ClassVar[str] = "limit"
     limit: str = ""
@@ -405,6 +401,15 @@ class AccessError(ConverseError, PermissionError):
     def is_retryable(self) -> bool:
         """True if waiting helps."""
         return self.fault is ProviderFault.RATE_LIMITED
+
+
+class GuardError(ConverseError, PermissionError):
+    """The guard ``guard`` refused the ``part``: ``request``, ``answer`` or ``arguments``."""
+
+    WORD: ClassVar[str] = "guard"
+    guard: str = ""
+    part: str = ""
+    stage: Stage = Stage.EXECUTE
 
 
 class StoreError(ConverseError, OSError):

@@ -292,11 +292,20 @@ class Configuration(NamedTuple):
     @property
     def servers(self) -> dict[str, dict[str, Setting]]:
         """Settings of MCP servers, by server and key."""
-        servers: dict[str, dict[str, Setting]] = {}
+        return self._group("mcp")
+
+    @property
+    def guards(self) -> dict[str, dict[str, Setting]]:
+        """Settings of guards, by guard and key."""
+        return self._group("guards")
+
+    def _group(self, table: str) -> dict[str, dict[str, Setting]]:
+        """Return the settings of a table of tables, by the name of the inner table and key."""
+        groups: dict[str, dict[str, Setting]] = {}
         for setting in self.settings.values():
-            if setting.path[0] == "mcp":
-                servers.setdefault(setting.path[1], {})[setting.path[2]] = setting
-        return servers
+            if setting.path[0] == table:
+                groups.setdefault(setting.path[1], {})[setting.path[2]] = setting
+        return groups
 
     def access_table(self, table: str) -> dict[str, Any]:
         """Return the values in a table, at any depth, by the rest of their names."""

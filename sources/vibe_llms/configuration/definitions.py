@@ -250,7 +250,7 @@ OVERRIDE_KEYS: Mapping[str, Kind] = {
 PLUGIN_TABLES = ("providers", "ensembles", "plugins")
 """The tables that name plugins."""
 
-NAMED_TABLES = ("mcp",)
+NAMED_TABLES = ("mcp", "guards")
 """Tables of tables, each with a name that the user chooses; other code validates their keys."""
 
 ALIASES = "aliases"

@@ -20,6 +20,7 @@ _HARMLESS_TEXTS = frozenset({"module", "package", "model", "path", "script", "ba
 _HARMLESS_LISTS = frozenset({"directories", "read_only"})
 _HARMLESS_OF_SERVERS = frozenset(
     {"allowed", "command", "directory", "hidden_tools", "log_path", "protocol", "tools", "url"}
+    | {"action", "find", "kind", "model", "models", "parts"}  # of guards
 )
 _USER_OF_ADDRESS = re.compile(r"(://)[^/?#\s]*@|(^|\s)[^/?#\s@]*:[^/?#\s@]*@")
 _QUERY_OF_ADDRESS = re.compile(r"(://[^?#\s]*[?#])\S+")

@@ -18,6 +18,7 @@ from vibe_llms.exceptions import (
     AccessError,
     ContextOverflowError,
     ConverseError,
+    GuardError,
     LimitError,
     ProviderError,
     ProviderFault,
@@ -57,6 +58,7 @@ _FAULTS: Final[tuple[tuple[type[ConverseError], ProviderFault, int], ...]] = (
     (UnknownConversationError, ProviderFault.NOT_FOUND, 404),
     (TranslationLossError, ProviderFault.INVALID_REQUEST, 422),
     (RequestError, ProviderFault.INVALID_REQUEST, 400),
+    (GuardError, ProviderFault.BLOCKED, 400),
     (TransportTimeoutError, ProviderFault.TIMEOUT, 504),
     (TransportError, ProviderFault.SERVER, 502),
     (StreamTruncatedError, ProviderFault.SERVER, 502),
@@ -157,7 +159,7 @@ def compose_error_message(error: ConverseError) -> str:
             text = UnknownNameError(kind=error.kind, name=error.name, known=known).describe()
         case UnknownConversationError():
             text = UnknownConversationError(identity=error.identity).describe()
-        case AccessError() | RequestError() | TranslationLossError():
+        case AccessError() | GuardError() | RequestError() | TranslationLossError():
             text = str(error)
         case LimitError() if error.limit in REQUEST_LIMITS:
             text = str(error)

@@ -338,7 +338,8 @@ class TaskRun:
         ensembles = [*self.resources.tools, *await application.produce_ensembles(task.ensembles)]
         if task.mcp:
             ensembles += self.resources.share(await application.produce_mcp_ensembles(task.mcp))
-        async with Registry(ensembles) as registry:
+        guard = await application.access_argument_guard()
+        async with Registry(ensembles, guard=guard) as registry:
             yield registry
 
     def _begin(self) -> FlowStartedEvent:

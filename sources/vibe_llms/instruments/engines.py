@@ -395,8 +395,14 @@ class Engine(Closing):
         if registry is not None:
             yield registry
             return
-        async with Registry(self.ensembles) as registry:
+        async with await self._produce_registry() as registry:
             yield registry
+
+    async def _produce_registry(self) -> Registry:
+        guard = None
+        if self.ensembles and isinstance(self.model, Model):
+            guard = await self.model.application.access_argument_guard()
+        return Registry(self.ensembles, guard=guard)
 
     async def load_media(self, conversation: Conversation) -> None:
         """Load the bytes of media from the store, so that they can be sent."""
@@ -422,7 +428,7 @@ class Engine(Closing):
 
     async def __aenter__(self) -> Self:
         if self._given_registry is None:
-            registry = Registry(self.ensembles)
+            registry = await self._produce_registry()
             await registry.connect()
             # Set only now: a run must not get an ensemble that is not connected yet.
             self._registry = registry

@@ -15,8 +15,8 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Awaitable
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -31,6 +31,10 @@ from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome
 from vibe_llms.invocables.threads import submit
+from vibe_llms.messages.contents import TextualContent
+
+if TYPE_CHECKING:
+    from vibe_llms.guards.arguments import ArgumentGuard
 
 _logger = logging.getLogger(__name__)
 
@@ -79,14 +83,39 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
         raise KeyboardInterrupt from None
 
 
-async def perform_validated(
+def perform_validated(
     invoker: Invoker, arguments: JsonObject, context: InvocationContext
-) -> Outcome:
+) -> Coroutine[Any, Any, Outcome]:
     """Execute a call as :func:`perform` does, with arguments that match the schema.
 
     Raises:
         Interrupted: An asynchronous function was interrupted (Ctrl-C) in the main thread.
     """
+    if invoker.guard is None:
+        return _perform(invoker, arguments, context)
+    return _perform_guarded(invoker, invoker.guard, arguments, context)
+
+
+async def _perform_guarded(
+    invoker: Invoker, guard: ArgumentGuard, arguments: JsonObject, context: InvocationContext
+) -> Outcome:
+    """Execute a call with the arguments that the guards let pass, and tell the model of changes."""
+    try:
+        guarded = await guard.examine(invoker.name, arguments)
+        faults = await invoker.examine(guarded.value) if guarded.losses else ()
+    except ConverseError as error:
+        return fail(str(error))
+    if faults:
+        return fail(explain_faults(invoker.name, faults))
+    outcome = await _perform(invoker, guarded.value, context)
+    if not guarded.losses:
+        return outcome
+    reasons = "; ".join(loss.reason for loss in guarded.losses)
+    note = TextualContent(f"[executed with other arguments: {reasons}]\n")
+    return attrs.evolve(outcome, contents=(note, *outcome.contents))
+
+
+async def _perform(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Outcome:
     bound = _bind(invoker, arguments, context)
     if isinstance(bound, Outcome):
         return bound

@@ -26,6 +26,7 @@ from vibe_llms.messages.json_values import ensure_schema
 from vibe_llms.messages.server_tools import CALLER_TOOLS, ServerTool
 
 if TYPE_CHECKING:
+    from vibe_llms.guards.arguments import ArgumentGuard
     from vibe_llms.invocables.schemas import FunctionForm
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -104,6 +105,7 @@ class Invoker:
         source: The object from which the invoker was made, for consumers that use the protocol of
             the object. If it is a :class:`ServerTool` such as ``computer`` or ``memory``, a vendor
             that defines the tool is offered it, and this function executes its calls.
+        guard: Examines the arguments before each execution; set by a registry.
         is_asynchronous: True if the function is awaited rather than run in a thread; derived.
 
     Raises:
@@ -128,6 +130,7 @@ class Invoker:
     output_schema: JsonObject | None = attrs.field(default=None, converter=_ensure_output_schema)
     conclude: Callable[[Any], Outcome] = attrs.field(repr=False)
     source: object = attrs.field(default=None, repr=False)
+    guard: ArgumentGuard | None = attrs.field(default=None, repr=False)
     _gates: Gates | None = attrs.field(default=None, repr=False)
     is_asynchronous: bool = attrs.field(init=False, repr=False)
     # Created when they are first needed.

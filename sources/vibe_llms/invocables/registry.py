@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
@@ -21,6 +21,9 @@ from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invoker_names import InvokerOrigin, assign_names
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.messages.descriptions import InvocableDescription
+
+if TYPE_CHECKING:
+    from vibe_llms.guards.arguments import ArgumentGuard
 
 CONNECT_SECONDS: Final = 60.0
 DISCONNECT_SECONDS: Final = 10.0
@@ -51,6 +54,7 @@ class Registry:
         ensembles: Ensembles with unique names; their order is the order of the invokers.
         tolerant: If an ensemble cannot be connected, record the error in ``failures`` and use the
             other ensembles, instead of raising an error.
+        guard: Examines the arguments of each call before its execution.
         connect_seconds: Timeout for connecting and surveying one ensemble.
         disconnect_seconds: Timeout for disconnecting one ensemble.
 
@@ -63,12 +67,14 @@ class Registry:
         ensembles: Iterable[Ensemble],
         *,
         tolerant: bool = False,
+        guard: ArgumentGuard | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         disconnect_seconds: float = DISCONNECT_SECONDS,
     ) -> None:
         self.ensembles = tuple(ensembles)
         self.collisions: tuple[str, ...] = ()
         self._tolerant = tolerant
+        self._guard = guard
         self._connected = {
             ensemble.name: ConnectedEnsemble(ensemble, connect_seconds, disconnect_seconds)
             for ensemble in self.ensembles
@@ -185,7 +191,7 @@ class Registry:
         self.collisions += explanations
         self._assigned_names.update(names)
         registrations = (
-            _produce_registration(origin, names[origin], invoker)
+            _produce_registration(origin, names[origin], invoker, self._guard)
             for origin, invoker in invokers.items()
         )
         self._registrations = {each.invoker.name: each for each in registrations}
@@ -260,8 +266,12 @@ class LentEnsemble:
         """Do nothing."""
 
 
-def _produce_registration(origin: InvokerOrigin, name: str, invoker: Invoker) -> Registration:
+def _produce_registration(
+    origin: InvokerOrigin, name: str, invoker: Invoker, guard: ArgumentGuard | None
+) -> Registration:
     named = invoker if invoker.name == name else attrs.evolve(invoker, name=name)
+    if guard is not None:
+        named = attrs.evolve(named, guard=guard)
     return Registration(
         ensemble=origin.ensemble,
         invoker=named,

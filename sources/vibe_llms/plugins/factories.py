@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
     from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
     from vibe_llms.plugins.specification.daemons import Authorizer, AuthorizerContext
+    from vibe_llms.plugins.specification.guards import Guard, GuardContext, GuardSpecification
     from vibe_llms.plugins.specification.models import ProviderContext, ProviderSpecification
     from vibe_llms.plugins.specification.runs import (
         ApproverContext,
@@ -79,6 +80,20 @@ def make_authorizer(
         problem = f"which is not an authorizer: it lacks {', '.join(missing)}"
         raise _describe_misfit(entry, description, authorizer, problem)
     return authorizer
+
+
+def make_guard(
+    entry: PluginEntry, specification: GuardSpecification, context: GuardContext
+) -> Guard:
+    """Make a guard, as :func:`make_provider` does a provider."""
+    from vibe_llms.plugins.specification.guards import Guard
+
+    description = f"guard {context.name!r} of the kind {specification.name!r}"
+    guard = _call(entry, description, specification.factory, context)
+    if missing := _find_missing_members(guard, Guard):
+        problem = f"which is not a guard: it lacks {', '.join(missing)}"
+        raise _describe_misfit(entry, description, guard, problem)
+    return guard
 
 
 def make_store(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # listing plugins imports neither pluggy nor the layers below
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.guards.active import ActiveGuard
     from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.messages.vendor_files import VendorFileNotes
@@ -160,6 +161,22 @@ class PluginManager:
         )
         with locating(self.configuration):
             return make_store(entry, specification, context)
+
+    def load_guards(self, access: Callable[[str, str], Awaitable[Any]]) -> tuple[ActiveGuard, ...]:
+        """Make the guards of ``[guards]``, in the order of the tables.
+
+        Args:
+            access: Returns an unguarded model by the word of its genus and its address.
+
+        Raises:
+            ConfigurationError: A table is invalid.
+            UnknownNameError: A kind is unknown.
+            PluginError: A guard cannot be created.
+        """
+        from vibe_llms.plugins.guards import make_guards
+
+        with self._roster.warn_of_failures(), locating(self.configuration):
+            return make_guards(self.configuration.guards, self._roster, access)
 
     def load_all(self) -> tuple[PluginFailure, ...]:
         """Load every plugin, survey each, and return all failures.

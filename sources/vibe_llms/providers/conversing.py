@@ -42,7 +42,7 @@ class ModelBase(SendingModel[_Native]):
         self, request: Request, reactors: ConversationReactors | None = None
     ) -> ResponseStream:
         """Stream the answer to a request. Nothing is sent before the stream is used."""
-        return self._answer(request, reactors, streaming=self._can_stream)
+        return self.answer(request, reactors)
 
     async def converse(
         self,
@@ -52,9 +52,9 @@ class ModelBase(SendingModel[_Native]):
         stream: bool = True,
     ) -> Response:
         """Answer a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
-        streaming = stream and self._can_stream
         if request.window in SHORTENED_WINDOWS:
-            return await self._answer(request, reactors, streaming=streaming).receive_complete()
+            return await self.answer(request, reactors, streaming=stream).receive_complete()
+        streaming = stream and self._can_stream
         if reactors is None:
             return await receive_complete(self, request, streaming=streaming)
         return await receive_with_reactors(self, request, reactors, streaming=streaming)
@@ -78,9 +78,15 @@ class ModelBase(SendingModel[_Native]):
 
         return WindowFitter(self, request, assembler, streaming=streaming).open()
 
-    def _answer(
-        self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
+    def answer(
+        self,
+        request: Request,
+        reactors: ConversationReactors | None = None,
+        *,
+        streaming: bool = True,
     ) -> ResponseStream:
+        """Return the events of an answer; false for ``streaming`` requests it in one piece."""
+        streaming = streaming and self._can_stream
         assembler = self.produce_assembler()
         open_source = partial(self.open_within_window, request, assembler, streaming=streaming)
         return ResponseStream(

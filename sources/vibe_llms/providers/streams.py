@@ -164,6 +164,10 @@ class ResponseStream(Closing):
         assert self._response is not None  # no other task could close it
         return self._response
 
+    def adopt_request(self, request: Request) -> None:
+        """Set the request of the response, if it differs from that at the start."""
+        self._request = request
+
     def detach(self, when: Callable[[], bool] = _always) -> None:
         """Let the vendor continue a response in the background after the stream is closed.
 

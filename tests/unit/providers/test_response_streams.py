@@ -539,7 +539,7 @@ async def test_the_words_of_a_stream_are_the_text_of_its_response(
 ) -> None:
     """Reasoning, refusals and calls are left out, and part the texts around them as in it."""
     model = produce_model({"contents": contents, "chunk_characters": size})
-    stream = model._answer(REQUEST, None, streaming=streaming)
+    stream = model.answer(REQUEST, streaming=streaming)
 
     words = [piece async for piece in stream.text]
     response = await stream.response()

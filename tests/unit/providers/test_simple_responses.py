@@ -368,7 +368,7 @@ async def test_a_reactor_that_turns_out_asynchronous_is_waited_for(tmp_path: Pat
 async def test_a_stream_of_a_model_that_cannot_stream_has_the_events(tmp_path: Path) -> None:
     """Whoever follows an answer that came at once sees it from its beginning to its end."""
     model, _ = await access_model(tmp_path, SIMPLE)
-    stream = model._answer(REQUEST, None, streaming=False)
+    stream = model.answer(REQUEST, streaming=False)
 
     async with stream:
         kinds = [event.type async for event in stream]

@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.daemons.agents import answer_schemas
-from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
+from vibe_llms.daemons.agents.guarding import LIMIT, RouteAccess, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.request_bodies import read_json
 from vibe_llms.daemons.agents.schemas import BY, CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
@@ -64,7 +64,7 @@ class ConversationHandlers:
     """
 
     def __init__(
-        self, conversations: LocalConversations, subscriptions: LogSubscriptions, guard: Guard
+        self, conversations: LocalConversations, subscriptions: LogSubscriptions, guard: RouteAccess
     ) -> None:
         self.conversations = conversations
         self._subscriptions = subscriptions

@@ -31,7 +31,7 @@ Perform: TypeAlias = Callable[[HttpCall, str], Awaitable[None]]
 
 @frozen
 class RouteRow:
-    """Description of a route, from which :class:`Guard` produces the route.
+    """Description of a route, from which :class:`RouteAccess` produces the route.
 
     Attributes:
         method: HTTP method.
@@ -63,7 +63,7 @@ class RouteRow:
 
 
 @frozen(kw_only=True)
-class Guard:
+class RouteAccess:
     """Access control for routes.
 
     Attributes:

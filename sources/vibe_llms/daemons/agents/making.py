@@ -18,7 +18,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.availability import Availability
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
-from vibe_llms.daemons.agents.guarding import Guard
+from vibe_llms.daemons.agents.guarding import RouteAccess
 from vibe_llms.daemons.agents.page import PAGE_PATH
 from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.agents.settings import AgentsSettings
@@ -89,7 +89,9 @@ def produce_service(
         attachments.start()
 
     availability = Availability(store, start_work)
-    guard = Guard(authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started)
+    guard = RouteAccess(
+        authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started
+    )
     routes, drain = produce_routes(
         runs,
         subscriptions,

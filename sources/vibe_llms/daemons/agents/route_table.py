@@ -8,7 +8,7 @@ from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.daemons.agents.conversations import ConversationHandlers
-from vibe_llms.daemons.agents.guarding import Guard
+from vibe_llms.daemons.agents.guarding import RouteAccess
 from vibe_llms.daemons.agents.page import produce_page_routes
 from vibe_llms.daemons.agents.routes import RunHandlers
 from vibe_llms.daemons.routes import Route
@@ -18,7 +18,7 @@ from vibe_llms.runs.subscriptions import LogSubscriptions
 def produce_routes(
     runs: LocalRuns,
     subscriptions: LogSubscriptions,
-    guard: Guard,
+    guard: RouteAccess,
     *,
     watchers: int,
     conversation_index: Index | None,

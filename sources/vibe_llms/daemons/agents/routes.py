@@ -12,7 +12,7 @@ import attrs
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.offers import survey_ensembles, survey_offers
 from vibe_llms.daemons.agents import answer_schemas, schemas
-from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
+from vibe_llms.daemons.agents.guarding import LIMIT, RouteAccess, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.request_bodies import (
     ApprovalBody,
     Fork,
@@ -47,7 +47,7 @@ class RunHandlers:
     """
 
     def __init__(
-        self, runs: LocalRuns, subscriptions: LogSubscriptions, guard: Guard, *, watchers: int
+        self, runs: LocalRuns, subscriptions: LogSubscriptions, guard: RouteAccess, *, watchers: int
     ) -> None:
         self.runs = runs
         self._subscriptions = subscriptions

@@ -11,7 +11,7 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
-from vibe_llms.daemons.agents.guarding import Guard
+from vibe_llms.daemons.agents.guarding import RouteAccess
 from vibe_llms.daemons.agents.page import PAGE_PATH
 from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.health import add_health
@@ -79,7 +79,7 @@ def produce_view(
         StoreError: The store keeps no logs of runs.
     """
     runs = LocalRuns(store, application, is_owner=True)
-    guard = Guard(authorizer=KeyHolder(key), hosts=hosts)
+    guard = RouteAccess(authorizer=KeyHolder(key), hosts=hosts)
     subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
     routes, drain = produce_routes(
         runs,

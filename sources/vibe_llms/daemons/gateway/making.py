@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
@@ -50,6 +50,8 @@ from vibe_llms.providers.incremental_translation import MEMORY_BUDGET
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 _FACES = (
     chat_completions,
@@ -95,7 +97,7 @@ def produce_service(
         storage_limits: Limits on stored responses and conversations.
         tracing: Creates spans; by default, as configured.
         keeps_contents: Add request and response bodies to records; ``log_contents`` in the file has
-            the same effect.
+            the same effect. Without effect if guards are configured.
         hosts: Accepted host names where there is no authorizer; ``None`` for any. Pages of these
             hosts may read responses, with or without an authorizer.
 
@@ -103,6 +105,7 @@ def produce_service(
         ConfigurationError: The file has mistakes; the error lists every mistake.
     """
     application.restrict()
+    has_guards = bool(application.guards)  # reports mistakes before the first request
     tracing = tracing or _produce_tracing(application)
     storage = _produce_storage(application, storage_limits, knows_subjects=authorizer is not None)
     gateway = Gateway(
@@ -122,6 +125,9 @@ def produce_service(
         limits = limits or tables.settings.limits
         storage.storage_limits = storage_limits or tables.settings.responses
         keeps_contents = keeps_contents or tables.settings.log_contents
+    if keeps_contents and has_guards:
+        _LOGGER.warning("Bodies are not logged, as they may have what the guards replace")
+        keeps_contents = False
     if isinstance(limits, GatewayLimits):
         gateway.request_limits = limits
     service = _produce_service(
@@ -187,7 +193,7 @@ def _produce_tracing(application: Application) -> Tracing | None:
     try:
         return Tracing(captures_texts=settings.get("texts") or None)
     except DependencyError as error:  # spans are optional; requests are answered without them
-        logging.getLogger("vibe_llms.daemons").warning("%s", error)
+        _LOGGER.warning("%s", error)
         return None
 
 

@@ -20,7 +20,7 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.estimating import price_in_cents
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
-from vibe_llms.daemons.gateway.upstreams import Upstream, is_remote
+from vibe_llms.daemons.gateway.upstreams import Upstream, ensure_unguarded, is_remote
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.asgi_types import ClientGone, Receive, Scope, Send
 from vibe_llms.daemons.service import Service, generate_request_id
@@ -182,6 +182,7 @@ async def _connect(upstream: Upstream, call: HttpCall) -> Socket:
         DependencyError: The package websockets is not installed.
     """
     model = upstream.model
+    ensure_unguarded(model)
     if not is_remote(model) or not isinstance(model.client.vendor, OpenAIService):
         raise UnknownNameError(
             kind="realtime model",

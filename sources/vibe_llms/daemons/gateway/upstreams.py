@@ -69,6 +69,17 @@ def is_remote(model: object) -> TypeGuard[RemoteModel | RemoteCallModel[Any, Any
     return isinstance(model, RemoteModel | RemoteCallModel)
 
 
+def ensure_unguarded(model: object) -> None:
+    """Refuse to pass on what is not translated, if guards must examine it. Raises RequestError."""
+    if hasattr(model, "unguarded"):
+        raise RequestError(
+            path="model",
+            detail="Guards examine the requests of this model, which are not translated here.",
+            remedy="Use a path of the API that is translated, such as /v1/chat/completions.",
+            stage=Stage.FRAME,
+        )
+
+
 def can_pass_through(model: object, protocol: str) -> TypeGuard[RemoteModel]:
     """Return whether a model's vendor uses the protocol."""
     return isinstance(model, RemoteModel) and model.protocol == protocol

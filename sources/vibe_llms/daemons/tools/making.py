@@ -106,7 +106,8 @@ async def connect_tools(
     policy = await application.produce_approver(settings.approver)
     is_named = bool(settings.ensembles or settings.mcp)
     ensembles = await _produce_ensembles(application, settings, is_named=is_named)
-    async with Registry(ensembles, tolerant=not is_named) as registry:
+    guard = await application.access_argument_guard()
+    async with Registry(ensembles, tolerant=not is_named, guard=guard) as registry:
         for failure in registry.failures.values():
             _LOGGER.warning("%s", failure)
         _ensure_known(settings.allowed, registry)

@@ -64,6 +64,7 @@ def classify_error(error: BaseException) -> ExitCode:
         exceptions.RequestError: ExitCode.REQUEST,
         exceptions.TranslationLossError: ExitCode.REQUEST,
         exceptions.CodecError: ExitCode.REQUEST,
+        exceptions.GuardError: ExitCode.REQUEST,
         exceptions.LimitError: ExitCode.LIMIT,
         exceptions.WeightsError: ExitCode.PROVIDER,
         exceptions.TransportError: ExitCode.PROVIDER,

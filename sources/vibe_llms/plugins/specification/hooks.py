@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # a plugin imports those that it uses
         StoreSpecification,
     )
     from vibe_llms.plugins.specification.flows import PredicateSpecification
+    from vibe_llms.plugins.specification.guards import GuardSpecification
     from vibe_llms.plugins.specification.models import (
         ModelAttributesSpecification,
         ProviderSpecification,
@@ -200,6 +201,19 @@ def survey_authorizers() -> Sequence[AuthorizerSpecification]:  # type: ignore[e
     """
 
 
+@hookspec
+def survey_guards() -> Sequence[GuardSpecification]:  # type: ignore[empty-body]
+    """Return kinds of guards, which tables ``[guards.NAME]`` can choose: ``kind = "name"``.
+
+    Called:
+        Once per process, when a model or a tool is first used and a table of guards names a kind
+        that is not shipped; only in plugins of ``[plugins.NAME]``.
+
+    Returns:
+        A list or tuple, perhaps empty. Of several with one name, the first is used.
+    """
+
+
 HOOKS: Final[Mapping[str, str]] = {
     "survey_providers": "models.ProviderSpecification",
     "survey_ensembles": "runs.EnsembleSpecification",
@@ -214,12 +228,14 @@ HOOKS: Final[Mapping[str, str]] = {
     "survey_importers": "conversations.ImporterSpecification",
     "survey_predicates": "flows.PredicateSpecification",
     "survey_authorizers": "authorizers.AuthorizerSpecification",
+    "survey_guards": "guards.GuardSpecification",
 }
 """Maps each hook to the type of its items, in a module of this package."""
 
 ALWAYS_IN_USE: Final = frozenset(
     {"survey_approvers", "survey_authorizers", "survey_exporters", "survey_importers"}
-    | {"survey_listeners", "survey_predicates", "survey_stores", "survey_transports"}
+    | {"survey_guards", "survey_listeners", "survey_predicates", "survey_stores"}
+    | {"survey_transports"}
 )
 """Hooks that are called only in plugins of ``[plugins]``."""
 

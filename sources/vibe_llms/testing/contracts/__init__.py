@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.testing.contracts.authorizers import AuthorizerContract
     from vibe_llms.testing.contracts.call_models import CallModelContract
+    from vibe_llms.testing.contracts.guards import GuardContract
     from vibe_llms.testing.contracts.provider import ProviderContract
     from vibe_llms.testing.contracts.simulated import SimulatedContract
     from vibe_llms.testing.contracts.stores import StoreContract
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthorizerContract",
     "CallModelContract",
+    "GuardContract",
     "ProviderContract",
     "SimulatedContract",
     "StoreContract",
@@ -40,6 +42,7 @@ __getattr__, __dir__ = produce_attribute_access(
     {
         "AuthorizerContract": "authorizers",
         "CallModelContract": "call_models",
+        "GuardContract": "guards",
         "ProviderContract": "provider",
         "SimulatedContract": "simulated",
         "StoreContract": "stores",

@@ -26,7 +26,12 @@ from vibe_llms.daemons.gateway.routing.signatures import (
     find_signatures,
 )
 from vibe_llms.daemons.gateway.routing.targets import Target, TargetPlan
-from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through, is_remote
+from vibe_llms.daemons.gateway.upstreams import (
+    Upstream,
+    can_pass_through,
+    ensure_unguarded,
+    is_remote,
+)
 from vibe_llms.daemons.records import CallRecord, UpstreamAttempt
 from vibe_llms.exceptions import (
     AccessError,
@@ -364,6 +369,7 @@ def _produce_timeout(upstream: Upstream, seconds: float) -> TransportTimeoutErro
 
 
 def _ensure_paths(upstream: Upstream) -> None:
+    ensure_unguarded(upstream.model)
     if not isinstance(upstream.model, RemoteModel):
         raise RequestError(
             detail="This model does not run behind a URL, so it has no further paths.",

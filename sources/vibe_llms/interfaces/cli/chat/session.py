@@ -132,7 +132,8 @@ class ChatSession(Closing):
         if self.tools:
             from vibe_llms.invocables.registry import Registry
 
-            registry = Registry(self.tools)
+            guard = await self.application.access_argument_guard()
+            registry = Registry(self.tools, guard=guard)
             await registry.connect()
             self._registry = registry
         await self._ensure_ready()

@@ -235,7 +235,8 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
         if servers or (not is_named and application.configuration.servers):
             ensembles += await _produce_servers(application, servers or None)
         # If all are listed, an ensemble that cannot be connected must not hide the others.
-        async with Registry(ensembles, tolerant=not is_named) as registry:
+        guard = await application.access_argument_guard()
+        async with Registry(ensembles, tolerant=not is_named, guard=guard) as registry:
             yield registry
 
 
