@@ -1,10 +1,11 @@
 // Field for the next message: Enter sends, Shift-Enter breaks the line, a draft survives a reload.
+import { composeAttachments } from './attachments.js';
 import { make, press } from './elements.js';
 import { recall, remember } from './service.js';
 
 const TALLEST = 0.4; // of the window
 
-// `send` takes the message and resolves to true if it was sent; `stop` is offered while a run works.
+// `send` takes the message, a text or a list of parts, and resolves to true if it was sent; `stop` is offered while a run works.
 export function composeComposer({ label, send, stop, chips = [], extra = null }) {
   let draft = '';
   let isSending = false;
@@ -12,14 +13,21 @@ export function composeComposer({ label, send, stop, chips = [], extra = null })
   const go = make('button', { type: 'submit', class: 'main round', id: 'send', 'aria-label': 'Send' }, '↑');
   const halt = press('■', stop, { class: 'round', id: 'stop', 'aria-label': 'Stop', hidden: true });
 
+  const files = composeAttachments(() => update());
+
   async function submit(event) {
     event?.preventDefault();
+    if (isSending || isEmpty()) return;
     const text = words.value;
-    if (isSending || !text.trim()) return;
+    const parts = files.read();
     isSending = true;
     update();
     try {
-      if (await send({ text })) take('');
+      const content = parts.length ? [...parts, ...(text.trim() ? [{ type: 'text', text }] : [])] : text;
+      if (await send(content)) {
+        take('');
+        files.clear();
+      }
     } finally {
       isSending = false;
       update();
@@ -39,21 +47,45 @@ export function composeComposer({ label, send, stop, chips = [], extra = null })
     words.style.height = 'auto';
     words.style.height = `${Math.min(words.scrollHeight + 2, TALLEST * innerHeight)}px`;
   }
+  function isEmpty() {
+    return !words.value.trim() && !files.read().length;
+  }
   function update() {
-    go.disabled = isSending || !words.value.trim();
+    go.disabled = isSending || isEmpty();
   }
   words.addEventListener('input', () => (keep(), grow()));
+  words.addEventListener('paste', (event) => {
+    const pasted = event.clipboardData?.files ?? [];
+    if (!pasted.length) return;
+    event.preventDefault();
+    files.add(pasted);
+  });
   words.addEventListener('keydown', (event) => {
     // On a phone the key breaks the line: there is no other.
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing || matchMedia('(pointer: coarse)').matches) return;
     event.preventDefault();
     submit();
   });
+  function hover(event) {
+    if (!event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault();
+    element.classList.add('dropping');
+  }
+  function leave() {
+    element.classList.remove('dropping');
+  }
+  function drop(event) {
+    leave();
+    if (!event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    files.add(event.dataTransfer.files);
+  }
   const element = make(
     'form',
-    { class: 'composer', id: 'composer', on: { submit } },
+    { class: 'composer', id: 'composer', on: { submit, dragover: hover, dragleave: leave, drop } },
+    files.list,
     words,
-    make('div', { class: 'bar' }, make('div', { class: 'chips' }, chips), halt, go),
+    make('div', { class: 'bar' }, files.button, files.field, make('div', { class: 'chips' }, chips), halt, go),
     extra,
   );
   return {

@@ -112,6 +112,7 @@ function composeMedia(content, id, signal) {
   if (PICTURES.has(content.mime_type)) {
     const picture = make('img', { alt: content.name ? `Picture ${content.name}` : 'Picture', loading: 'lazy' });
     place.prepend(picture);
+    place.classList.add('picture');
     read()
       .then(({ blob }) => {
         picture.addEventListener('load', () => URL.revokeObjectURL(picture.src), { once: true });

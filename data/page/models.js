@@ -94,6 +94,11 @@ export function composeChoices(offers, choice, onChange = () => {}) {
   return { model, tools, update };
 }
 
+// The model for the next new conversation.
+export function rememberModel(model) {
+  remember('choice', JSON.stringify({ ...recallChoice(), model }));
+}
+
 export function recallChoice() {
   try {
     const { model = '', ensembles = [] } = JSON.parse(recall('choice') || '{}');

@@ -2,7 +2,8 @@
 import { complain, make, say, show } from './elements.js';
 import { adoptKey, ask, askForKey, wait } from './service.js';
 import { showConversations } from './conversations.js';
-import { readOffers } from './models.js';
+import { openCommands } from './commands.js';
+import { readOffers, rememberModel } from './models.js';
 import { showApprovals, showRun, showRuns, tellShown } from './runs.js';
 import { showTalk } from './talk.js';
 import { count } from './words.js';
@@ -102,6 +103,17 @@ document.addEventListener('shown', () => {
 });
 document.getElementById('show-key').addEventListener('click', async () => {
   if (await askForKey('Another key')) await go();
+});
+document.getElementById('show-commands').addEventListener('click', () => openCommands());
+addEventListener('keydown', (event) => {
+  if ((event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'k') {
+    event.preventDefault();
+    openCommands();
+  }
+});
+document.addEventListener('model', async ({ detail }) => {
+  rememberModel(detail);
+  if (location.hash === '#/talk') await go();
 });
 document.getElementById('skip').addEventListener('click', (event) => {
   event.preventDefault();

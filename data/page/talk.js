@@ -2,6 +2,7 @@
 import { ask as askPerson, complain, composeCopy, make, press, quote, save, say, show } from './elements.js';
 import { ask, fetchDocument, follow, post, Refusal } from './service.js';
 import { placeApprovals } from './approvals.js';
+import { encode } from './attachments.js';
 import { composeComposer } from './composer.js';
 import { composeLive } from './live.js';
 import { composeMessages, readFirstWords, readText } from './messages.js';
@@ -40,10 +41,10 @@ function showNew(main, signal, offers) {
   const more = make('details', { class: 'system' }, make('summary', {}, 'System prompt'), make('label', { for: 'system' }, 'Instructions for the model', system));
   const composer = composeComposer({ label: 'Message', send, stop: () => {}, chips: [chips.model, chips.tools], extra: more });
 
-  async function send({ text }) {
+  async function send(content) {
     const input = [];
     if (system.value.trim()) input.push({ role: 'supervisor', content: system.value });
-    input.push({ role: 'user', content: text });
+    input.push({ role: 'user', content });
     try {
       const run = await post('runs', { ...exportChoice(choice), input });
       complain(null);
@@ -195,13 +196,13 @@ async function showThread(main, signal, offers, id) {
 
   // --- what one can do
 
-  async function send({ text }) {
+  async function send(content) {
     return attempt(async () => {
-      const place = make('div', { class: 'message user' }, composeText(text));
+      const place = make('div', { class: 'message user' }, composeText(tellParts(content)));
       pending.append(place);
       scrollTo(0, document.documentElement.scrollHeight);
       try {
-        await deliver({ text });
+        await deliver(content);
       } catch (error) {
         place.remove();
         throw error;
@@ -211,11 +212,11 @@ async function showThread(main, signal, offers, id) {
 
   // A run that has the same model and tools takes the message; otherwise the conversation gets
   // another run.
-  async function deliver({ text }) {
+  async function deliver(content) {
     if (run && (isActive() || !offers || isSame(run.spec, choice))) {
-      run = await post(`runs/${encodeURIComponent(id)}/messages`, { content: text });
+      run = await post(`runs/${encodeURIComponent(id)}/messages`, { content });
     } else {
-      run = await post('runs', { ...exportChoice(choice), conversation: id, input: text });
+      run = await post('runs', { ...exportChoice(choice), conversation: id, input: { role: 'user', content } });
     }
     await look();
     watch();
@@ -268,10 +269,18 @@ async function showThread(main, signal, offers, id) {
     const finish = () =>
       attempt(async () => {
         if (!field.value.trim()) return;
+        const media = (article.canister.content ?? []).filter((each) => each.content_id);
+        const parts = await Promise.all(media.map((each) => readAgain(each)));
+        const content = parts.length ? [...parts, { type: 'text', text: field.value }] : field.value;
         const where = await fork(index);
-        await post('runs', { ...exportChoice(choice), conversation: where, input: field.value });
+        await post('runs', { ...exportChoice(choice), conversation: where, input: { role: 'user', content } });
         location.hash = linkToTalk(where);
       });
+  }
+
+  async function readAgain({ type, content_id: contentId, mime_type: kind, name: title }) {
+    const { blob } = await fetchDocument(`${path}/contents/${encodeURIComponent(contentId)}`);
+    return { type, data: await encode(blob), mime_type: kind, ...(title ? { name: title } : {}) };
   }
 
   function verbs(canister, index) {
@@ -330,6 +339,11 @@ async function showThread(main, signal, offers, id) {
   if (foot.contains(composer.element)) composer.focus();
   scrollTo(0, document.documentElement.scrollHeight);
   await watch();
+}
+
+function tellParts(content) {
+  if (typeof content === 'string') return content;
+  return content.map((each) => (each.type === 'text' ? each.text : `[${each.name}]`)).join('\n');
 }
 
 // Continue with the model and the tools of the run, unless others are chosen.

@@ -34,7 +34,8 @@ from vibe_llms.flows.outlining import read_outline
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
-from vibe_llms.messages.views import text_of
+from vibe_llms.messages.contents import ImageContent, TextualContent
+from vibe_llms.messages.views import media_of, text_of
 from vibe_llms.runs.summaries import RunSummary
 
 DONE = [say("Done.")]
@@ -323,6 +324,30 @@ async def test_a_conversation_is_continued_by_another_model(environment: RunsEnv
     assert text_of(Conversation.restore(store, fork).canisters[-1]) == "Do it."
     with pytest.raises(UnknownConversationError):
         await runs.start(echo, [UserCanister("And?")], conversation="unknown")
+
+
+@pytest.mark.slow
+async def test_media_are_stored_once(environment: RunsEnvironment) -> None:
+    """With the first message, with a later one, and with one that continues a conversation."""
+    runs, store = environment.runs, environment.premises.store
+
+    def ask(name: str) -> UserCanister:
+        image = ImageContent(data=name.encode(), mime_type="image/png", name=name)
+        return UserCanister([image, TextualContent("Look.")])
+
+    spec = RunSpec(model="scripted:echo")
+    run = await runs.start(spec, [ask("first")])
+    await environment.wait(run.id, "ended")
+    await runs.send(run.id, ask("second"))
+    await environment.wait(run.id, "ended", after=run.sequence + 5)
+    last = (await runs.find(run.id)).sequence
+    await runs.start(spec, [ask("third")], conversation=run.id)
+    await environment.wait(run.id, "ended", after=last)
+    media = media_of(store.read(run.id).canisters)
+    assert [each.name for each in media] == ["first", "second", "third"]
+    assert all(each.data is None for each in media)
+    names = [store.contents.read(str(each.content_id)).decode() for each in media]
+    assert names == ["first", "second", "third"]
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -30,6 +32,10 @@ SCRIPT = [
     {"match": "fail", "contents": [say("x")], "fault": {"at_chunk": 0, "kind": "invalid-request"}},
     {"contents": [say("You said: {input}")]},
 ]
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 ARTICLES = "Array.from(document.querySelectorAll('.messages:not(.pending) > article'))"
 
 
@@ -308,3 +314,111 @@ async def test_a_page_without_a_host_says_how_to_get_one(tab: Tab, tmp_path: Pat
                 await tab.wait_for_text("vibe serve agents", ".thread .hint")
                 assert await tab.evaluate("document.querySelector('#prompt')") is None
                 assert await tab.evaluate("document.querySelector('.edit, .retry')") is None
+
+
+async def test_pictures_and_files_are_sent(tab: Tab, tmp_path: Path) -> None:
+    """Pasted and dropped: the model receives their bytes, and a text file as text."""
+    give = """
+      const data = new DataTransfer();
+      const bytes = Uint8Array.from(atob({pixel}), (each) => each.charCodeAt(0));
+      data.items.add(new File([bytes], 'pixel.png', {{ type: 'image/png' }}));
+      const prompt = document.querySelector('#prompt');
+      const options = {{ bubbles: true, cancelable: true }};
+      prompt.dispatchEvent(new ClipboardEvent('paste', {{ clipboardData: data, ...options }}));
+      const dropped = new DataTransfer();
+      dropped.items.add(new File(['# <b>Notes</b>'], 'notes.md'));
+      dropped.items.add(new File(['%PDF-1.4'], 'a.pdf', {{ type: 'application/pdf' }}));
+      prompt.dispatchEvent(new DragEvent('drop', {{ dataTransfer: dropped, ...options }}));
+    """
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await tab.evaluate(f"(() => {{ {give.format(pixel=json.dumps(PIXEL))} }})()")
+        await tab.wait_for("document.querySelectorAll('.attachments li').length === 3")
+        await tab.click(".attachments li:nth-child(3) button")
+        await tab.wait_for("document.querySelectorAll('.attachments li').length === 2")
+        await send(tab, "What is it?")
+        await tab.wait_for("document.querySelector('.message.user img')?.naturalWidth === 1")
+        await tab.wait_for_text("<b>Notes</b>", ".message.user")
+        await tab.wait_for("document.querySelector('.message.assistant')")
+        store, identity = daemon.premises.store, await read_id(tab)
+        picture, notes, text = Conversation.restore(store, identity).canisters[0].content
+        assert (picture.name, picture.mime_type) == ("pixel.png", "image/png")
+        assert store.contents.read(picture.content_id) == base64.b64decode(PIXEL)
+        assert "# <b>Notes</b>" in notes.text
+        assert text.text == "What is it?"
+        files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+        assert not any(PIXEL.encode() in data for data in files)  # no log repeats the bytes
+
+        await tab.evaluate(f"(() => {{ {give.format(pixel=json.dumps(PIXEL))} }})()")
+        await tab.wait_for("document.querySelectorAll('.attachments li').length === 3")
+        await tab.click("#send")
+        await tab.wait_for("document.querySelectorAll('.message.user img').length === 2")
+        assert tab.complaints == []
+
+
+async def test_the_keyboard_goes_to_every_conversation_run_and_model(
+    tab: Tab, tmp_path: Path
+) -> None:
+    """Ctrl-K from anywhere; the arrow keys choose, and Escape returns to the field."""
+    async with serving(tmp_path, seconds=120) as daemon:
+        first, other = Conversation(), Conversation()
+        first.add_user_message("Plan the garden")
+        other.add_user_message("A haiku, please")
+        other.add_user_message("It is about turnips")
+        for each in (first, other):
+            each.save(daemon.premises.store)
+        run_id = await daemon.start([say("Done.")])
+        await daemon.premises.wait(run_id, "ended")
+        await open_talk(tab, daemon, tmp_path)
+
+        async def go(words: str, *, keys: tuple[str, ...] = ("Enter",)) -> None:
+            await tab.press("k", control=True)
+            await tab.wait_for("document.activeElement.id === 'choice'")
+            await tab.type(words)
+            for key in keys:
+                await tab.press(key)
+
+        await go("garden")
+        await tab.wait_for(f"location.hash === '#/talk/{first.id}'")
+        await go("new")
+        await tab.wait_for("location.hash === '#/talk'")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        await go("answered")
+        await tab.wait_for(f"location.hash === '#/runs/{run_id}'")
+        await tab.press("k", control=True)
+        await tab.wait_for("document.activeElement.id === 'choice'")
+        await tab.type("about turnips")  # words within a message, which the daemon finds
+        await tab.wait_for_text("user", "#choices [aria-selected=true]")
+        await tab.press("Enter")
+        await tab.wait_for(f"location.hash === '#/talk/{other.id}'")
+        await go("scripted:echo")
+        await tab.wait_for("location.hash === '#/talk'")
+        await tab.wait_for_text("scripted:echo", "#model")
+        await go("", keys=("ArrowDown", "Enter"))
+        await tab.wait_for("location.hash === '#/runs'")
+        await tab.evaluate("location.hash = '#/talk'")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        await go("nothing of this name", keys=("Enter", "Escape"))
+        await tab.wait_for("!document.querySelector('#palette').open")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        tree = await tab.survey_tree()
+        assert ("button", "Go to Ctrl K") in [node[:2] for node in tree]
+        # a conversation without a run has no page of one
+        assert [each for each in tab.complaints if "404" not in each] == []
+
+
+async def test_the_first_page_is_small(tab: Tab, tmp_path: Path) -> None:
+    """With everything that it fetches: 300 kB at most, and no library."""
+    entries = "[...performance.getEntries()].filter((each) => each.transferSize !== undefined)"
+    async with serving(tmp_path, seconds=120) as daemon:
+        conversation = Conversation()
+        conversation.add_user_message("Hello")
+        conversation.save(daemon.premises.store)
+        await tab.visit(f"{daemon.url}/page/")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        await tab.wait_for_text("Hello", ".recent")
+        names = await tab.evaluate(f"{entries}.map((each) => each.name)")
+        assert any(name.endswith("/models") for name in names)
+        assert not [name for name in names if re.search("rendering|formulas|diagram", name)]
+        size = await tab.evaluate(f"{entries}.reduce((sum, each) => sum + each.transferSize, 0)")
+        assert 50_000 < size < 300_000

@@ -29,6 +29,7 @@ from vibe_llms.conversations.run_logs.inbox import RunMessage
 from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_soon
 from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.stores.media import detach_media
 from vibe_llms.events.flow import NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
@@ -52,7 +53,7 @@ from vibe_llms.foundation.portal import finish, in_thread
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.messages.views import is_input_blank
+from vibe_llms.messages.views import is_input_blank, media_of
 from vibe_llms.runs.delivering import arrived_in_time, deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
@@ -152,10 +153,11 @@ class LocalRuns:
         spec = self.rules.complete(spec, self.application)
         self.rules.check(spec, self.application)
         self._check_channel(spec.channel)
-        request = RunRequestedEvent(spec=spec.export(), canisters=tuple(canisters), subject=subject)
 
         def write() -> RunSummary:
             self.ensure_access(identity, subject)
+            stored = tuple(detach_media(canisters, self.store.contents))
+            request = RunRequestedEvent(spec=spec.export(), canisters=stored, subject=subject)
             continue_conversation(self.store, identity, request)
             return self._read(identity)
 
@@ -247,6 +249,8 @@ class LocalRuns:
         if is_input_blank((canister,)):
             raise _refuse("canister", "The message is empty.")
         summary = await self.find(run_id, subject=subject)
+        if media_of((canister,)):
+            (canister,) = await asyncio.to_thread(detach_media, (canister,), self.store.contents)
         message = MessageReceivedEvent(
             canister=canister, message_id=produce_identity(), subject=subject
         )
@@ -390,7 +394,8 @@ class LocalRuns:
 
             flow = begin_conversation(examine_task(spec.task, strict=False).task, identity)
             canisters, metadata = flow.canisters, flow.metadata
-        request = RunRequestedEvent(spec=spec.export(), canisters=tuple(canisters), subject=subject)
+        canisters = tuple(detach_media(canisters, self.store.contents))
+        request = RunRequestedEvent(spec=spec.export(), canisters=canisters, subject=subject)
         return begin_run(self.store, identity, metadata, request, claims=claims)
 
     def _survey_approvals(self, run_id: str, subject: str) -> list[Waiting]:

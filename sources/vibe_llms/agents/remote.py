@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -23,7 +24,7 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
-from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.contents import AnyContent, MediaContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
@@ -231,13 +232,23 @@ def _compose_path(run_id: str) -> str:
     return f"/runs/{quote(run_id, safe='')}"
 
 
-def _export_message(canister: AnyCanister) -> dict[str, str]:
+def _export_message(canister: AnyCanister) -> JsonObject:
     """Return a message in the daemon's format. Raises RequestError."""
-    if isinstance(canister, (UserCanister, SupervisorCanister)) and len(canister.content) == 1:
-        content = canister.content[0]
-        if isinstance(content, TextualContent) and content == TextualContent(content.text):
-            return {"role": canister.role, "content": content.text}
-    raise _refuse("canisters", "Over HTTP a run accepts only texts from a user or a supervisor.")
+    if not isinstance(canister, (UserCanister, SupervisorCanister)):
+        raise _refuse("canisters", "Over HTTP a run accepts only messages of users or supervisors.")
+    parts = [_export_part(each) for each in canister.content]
+    text = parts[0].get("text") if len(parts) == 1 else None
+    return {"role": canister.role, "content": parts if text is None else text}
+
+
+def _export_part(content: AnyContent) -> JsonObject:
+    if isinstance(content, TextualContent) and content == TextualContent(content.text):
+        return {"type": "text", "text": content.text}
+    if isinstance(content, MediaContent) and content.data is not None:
+        data = b64encode(content.data).decode()
+        part = {"type": content.type, "data": data, "mime_type": content.mime_type}
+        return {**part, "name": content.name} if content.name else part
+    raise _refuse("canisters", "Over HTTP a run accepts only texts, and media with their data.")
 
 
 def _refuse_subject(subject: str) -> None:

@@ -17,6 +17,7 @@ from vibe_llms.dialects.client_answers import (
     compose_error_message,
 )
 from vibe_llms.dialects.client_answers import classify as classify_error
+from vibe_llms.dialects.payloads import decode_base64
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -34,18 +35,73 @@ from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.approvals import Approval, Decision, Scope
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
 from vibe_llms.messages.codec.errors import encode_error
-from vibe_llms.tables.annotations import Count
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    FileContent,
+    ImageContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.tables.annotations import Count, String
 from vibe_llms.tables.reading import read_table
 
 _CANISTERS: Final[dict[str, type[UserCanister | SupervisorCanister]]] = {
     "user": UserCanister,
     "supervisor": SupervisorCanister,
 }
+_MEDIA: Final[Mapping[str, type[ImageContent | AudioContent | VideoContent | FileContent]]] = {
+    "image": ImageContent,
+    "audio": AudioContent,
+    "video": VideoContent,
+    "file": FileContent,
+}
 
 
 @frozen(kw_only=True)
-class MessageBody:
-    """A message to a run.
+class MessagePart:
+    """A part of a message: a text, or media as data.
+
+    Attributes:
+        type: Kind of the part.
+        text: The text, for a text.
+        data: The bytes of media, in base64.
+        mime_type: Media type; by default it is recognized from the first bytes.
+        name: Name of the file.
+    """
+
+    type: Literal["text", "image", "audio", "video", "file"]
+    text: String = ""
+    data: String = ""
+    mime_type: String = ""
+    name: str | None = None
+
+    def produce_content(self) -> AnyContent:
+        """Produce the content. Raises RequestError."""
+        if self.type == "text":
+            return TextualContent(self.text)
+        data = decode_base64(self.data)
+        if not data:
+            raise RequestError(
+                path="content", detail="The data of media must be base64.", stage=Stage.FRAME
+            )
+        return _MEDIA[self.type](data=data, mime_type=self.mime_type, name=self.name)
+
+
+@frozen(kw_only=True)
+class MessageAuthor:
+    """A message to a run, without its content.
+
+    Attributes:
+        role: Role of its author.
+    """
+
+    role: Literal["user", "supervisor"] = "user"
+
+
+@frozen(kw_only=True)
+class MessageBody(MessageAuthor):
+    """A message to a run, whose content is a text.
 
     Attributes:
         content: Text of the message.
@@ -53,11 +109,25 @@ class MessageBody:
     """
 
     content: str
-    role: Literal["user", "supervisor"] = "user"
 
-    def produce_canister(self) -> AnyCanister:
-        """Produce the canister for the conversation."""
-        return _CANISTERS[self.role](self.content)
+
+def read_message(value: object, place: str) -> AnyCanister:
+    """Read a message, whose content is a text or a list of parts.
+
+    Raises:
+        ConfigurationError: A field is invalid.
+        RequestError: The data of media are invalid.
+    """
+    content = value.get("content") if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping) or not isinstance(content, list):
+        body = read_table(MessageBody, value, place)
+        return _CANISTERS[body.role](body.content)
+    parts = [
+        read_table(MessagePart, each, f"{place}.content[{index}]").produce_content()
+        for index, each in enumerate(content)
+    ]
+    rest = {name: field for name, field in value.items() if name != "content"}
+    return _CANISTERS[read_table(MessageAuthor, rest, place).role](parts)
 
 
 @frozen(kw_only=True)
@@ -139,7 +209,7 @@ def read_input(value: object) -> list[AnyCanister]:
     if isinstance(value, str):
         return [UserCanister(value)]
     messages = value if isinstance(value, list) else [value]
-    return [read_table(MessageBody, each, "input").produce_canister() for each in messages]
+    return [read_message(each, "input") for each in messages]
 
 
 def read_start(body: bytes) -> RunStart:

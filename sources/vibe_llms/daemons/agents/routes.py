@@ -16,9 +16,9 @@ from vibe_llms.daemons.agents.guarding import LIMIT, RouteAccess, RouteRow, read
 from vibe_llms.daemons.agents.request_bodies import (
     ApprovalBody,
     Fork,
-    MessageBody,
     StopBody,
     read_json,
+    read_message,
     read_start,
 )
 from vibe_llms.daemons.agents.streams import follow, read_number
@@ -27,6 +27,7 @@ from vibe_llms.daemons.bodies import perform_sized, read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
@@ -253,8 +254,10 @@ class RunHandlers:
         await call.send_json(waiting_call)
 
     async def _send(self, call: HttpCall, subject: str) -> None:
-        body = read_table(MessageBody, read_json(await read_json_body(call)), "body")
-        await self.runs.send(call.names["id"], body.produce_canister(), subject=subject)
+        body = await read_json_body(call)
+        with call.cancelling_on_disconnect():
+            canister = await perform_sized(body, partial(_read_message, body))
+        await self.runs.send(call.names["id"], canister, subject=subject)
         await self._find(call, subject)
 
     async def _stop(self, call: HttpCall, subject: str) -> None:
@@ -311,6 +314,10 @@ class RunHandlers:
             await call.finish()
         finally:
             del self._streams[task]
+
+
+def _read_message(body: bytes) -> AnyCanister:
+    return read_message(read_json(body), "body")
 
 
 def _read_states(value: str | None) -> list[RunState]:

@@ -16,10 +16,25 @@ STATE: Final[JsonObject] = {
     "pattern": "^({0})(,({0}))*$".format("|".join(STATES)),
 }
 _OBJECT: Final[JsonObject] = {"type": "object"}
+_PART: Final[JsonObject] = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {
+        "type": {"enum": ["text", "image", "audio", "video", "file"]},
+        "text": TEXT,
+        "data": {"type": "string", "contentEncoding": "base64"},
+        "mime_type": TEXT,
+        "name": {"type": ["string", "null"]},
+    },
+    "additionalProperties": False,
+}
 _MESSAGE: Final[JsonObject] = {
     "type": "object",
     "required": ["content"],
-    "properties": {"content": TEXT, "role": {"enum": ["user", "supervisor"]}},
+    "properties": {
+        "content": {"anyOf": [TEXT, {"type": "array", "items": _PART}]},
+        "role": {"enum": ["user", "supervisor"]},
+    },
     "additionalProperties": False,
 }
 
