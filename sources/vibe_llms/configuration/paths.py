@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vibe_llms.configuration.classes import Configuration
 
 APPLICATION = "vibe-llms"
 FILE_VARIABLE = "VIBE_LLMS_CONFIG"
@@ -60,6 +64,19 @@ def find_project_file(working_directory: Path) -> Path | None:
         if candidate.is_file():
             return candidate
     return None
+
+
+def find_project_folder(configuration: Configuration) -> Path:
+    """Return the folder of the current project.
+
+    It is that of the project's configuration file, else the nearest one with ``.git``, else the
+    working directory.
+    """
+    for file in configuration.files:
+        if file.layer == "project" and file.exists:
+            return file.path.parent.parent
+    here = Path.cwd()
+    return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
 
 
 def resolve_path(text: str, base: Path, environment: Mapping[str, str]) -> Path:

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from vibe_llms.configuration.paths import find_project_folder
 from vibe_llms.conversations.notes.interfaces import ensure_key
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.attrs_classes import frozen
@@ -153,24 +153,10 @@ def _name_owner(owner: str) -> str:
 
 
 def name_project(configuration: Configuration) -> str:
-    """Return the name of the current project: its folder's name, and a digest of its path.
-
-    The folder is that of the project's configuration file, else the nearest one with ``.git``, else
-    the working directory.
-    """
-    folder = _find_folder(configuration)
+    """Return the name of the current project: its folder's name, and a digest of its path."""
+    folder = find_project_folder(configuration)
     name = _SAFE.sub("-", folder.name).strip(".-")[:40]
     return f"{name or 'project'}-{_digest(str(folder))}"
-
-
-def _find_folder(configuration: Configuration) -> Path:
-    from vibe_llms.configuration.classes import Layer
-
-    for file in configuration.files:
-        if file.layer is Layer.PROJECT and file.exists:
-            return file.path.parent.parent
-    here = Path.cwd()
-    return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
 
 
 def _digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Skills: a prompt, ensembles and controls in one file that can be shared.
+"""Skills: instructions with settings in a file, or with files in a folder, that can be shared.
 
 May import the prompts and the configuration. Grants no permissions: a skill can use only tools that
 its user has configured, and their calls still require approvals.
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.skills.finding import (
         FoundSkill,
         find_skill,
-        read_skill,
         survey_skills,
     )
+    from vibe_llms.instruments.skills.reading import read_skill
     from vibe_llms.instruments.skills.skill import Skill, ensure_configured, produce_tools
 
 _MODULES = {
@@ -24,7 +24,7 @@ _MODULES = {
     "ensure_configured": "skill",
     "find_skill": "finding",
     "produce_tools": "skill",
-    "read_skill": "finding",
+    "read_skill": "reading",
     "survey_skills": "finding",
 }
 __all__ = [

@@ -1,97 +1,43 @@
-"""Find skills by their names: the user's own, the project's, and the built-in ones; read their
-files, and report all mistakes of a file together.
-"""
+"""Find skills by their names: the user's own, the project's, and the built-in ones."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
-
-import attrs
+from typing import Final
 
 from vibe_llms.application import Application
 from vibe_llms.configuration.classes import Configuration, Layer, TrustRequest
 from vibe_llms.configuration.definitions import is_plugin_name
+from vibe_llms.configuration.paths import find_project_folder
 from vibe_llms.configuration.trust import grant_trust, is_trusted
-from vibe_llms.exceptions import ConfigurationError, Finding, TrustError, UnknownNameError
+from vibe_llms.exceptions import TrustError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
-from vibe_llms.foundation.suggestions import find_near, suggest
-from vibe_llms.instruments.prompts.prompt import Prompt
+from vibe_llms.foundation.suggestions import find_near
+from vibe_llms.instruments.skills.files import SKILL_FILE, list_files, measure_folder
+from vibe_llms.instruments.skills.reading import SUFFIX, parse_skill, read_skill
+from vibe_llms.instruments.skills.settings import read_settings
 from vibe_llms.instruments.skills.skill import Skill
-from vibe_llms.tables.annotations import survey_kinds, survey_required
-from vibe_llms.tables.documents import Document, parse_document, read_bytes
-from vibe_llms.tables.reading import TableReader
-
-_NOT_IN_FILE: Final = {"name", "place"}
-"""Fields that are not read from the file."""
-
-
-def read_skill(path: Path | str) -> Skill:
-    """Read a skill.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or is invalid; lists all mistakes.
-    """
-    path = Path(path)
-    return parse_skill(read_bytes(path), path)
-
-
-def parse_skill(raw: bytes, path: Path) -> Skill:
-    """Create a skill from the content of its file.
-
-    Raises:
-        ConfigurationError: The file is invalid; lists all mistakes.
-    """
-    document = parse_document(raw, str(path))
-    reader = document.produce_reader()
-    if not is_plugin_name(path.stem):
-        message = "The name of a skill file may contain only letters, digits, '_', '.' and '-'."
-        reader.report((), message)
-    kinds = {name: kind for name, kind in survey_kinds(Skill).items() if name not in _NOT_IN_FILE}
-    values = reader.read_fields(kinds, document.tree, (), survey_required(Skill) - _NOT_IN_FILE)
-    if "prompt" in values:
-        _check_prompt(values["prompt"], values.get("values", {}), document, reader)
-    reader.finish()
-    return Skill(name=path.stem, place=str(path), **values)
-
-
-def _check_prompt(
-    prompt: str, values: Mapping[str, Any], document: Document, reader: TableReader
-) -> None:
-    """Check that the prompt can be rendered with the skill's values."""
-    try:
-        template = Prompt(prompt, name=document.place)
-    except ConfigurationError as error:
-        reader.findings += [_shift(finding, document) for finding in error.findings]
-        return
-    for name in sorted(template.required - values.keys()):
-        reader.report(("prompt",), f"The variable {name!r} is missing: set it under [values].")
-    for name in sorted(values.keys() - template.variables):
-        suggestion = suggest(name, template.variables)
-        reader.report(("values", name), f"The prompt does not use this value{suggestion}")
-
-
-def _shift(finding: Finding, document: Document) -> Finding:
-    """Convert a position in the prompt to a position in the file."""
-    line, column = document.find_within(("prompt",), finding.line, finding.column)
-    return attrs.evolve(finding, line=line, column=column)
-
+from vibe_llms.tables.documents import read_bytes
 
 _FOLDER: Final = "skills"
-_SUFFIX: Final = ".toml"
+_USERS: Final = (".agents", ".claude", ".codex")
+"""Folders of other agents in the user's home that have skills."""
+_PROJECTS: Final = (".vibe-llms", ".agents", ".claude")
+"""Folders in a project that have skills."""
 
 
-@frozen(kw_only=True)
+@frozen
 class FoundSkill:
     """The file of a skill, which was found but not read yet.
 
     Attributes:
-        name: The name under which it is found.
-        path: The file.
-        layer: The layer: ``USER``, ``PROJECT`` or ``DEFAULTS``.
+        name: The name under which it is found: that of the file in TOML or of the folder.
+        path: The file: in TOML, or ``SKILL.md``.
+        layer: The layer: ``USER``, ``PROJECT``, ``DEFAULTS``, or ``COMMAND_LINE`` for a path.
     """
 
     name: str
@@ -111,63 +57,103 @@ def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
     """List the skills, the user's own first. Of several with the same name, only the first."""
     found: dict[str, FoundSkill] = {}
     for layer, folder in _list_folders(configuration):
-        for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ():
+        for name, path in _survey_folder(folder):
             # The user's skills come first: a project cannot replace them.
-            found.setdefault(path.stem, FoundSkill(name=path.stem, path=path, layer=layer))
+            found.setdefault(name, FoundSkill(name, path, layer))
     return tuple(found.values())
+
+
+def _survey_folder(folder: Path) -> Iterator[tuple[str, Path]]:
+    with suppress(OSError):  # it does not exist
+        for path in sorted(folder.iterdir()):
+            if path.suffix == SUFFIX:
+                yield path.stem, path
+            elif is_plugin_name(path.name) and (path / SKILL_FILE).is_file():
+                yield path.name, path / SKILL_FILE
 
 
 def find_skill(name: str, application: Application) -> Skill:
     """Find a skill by its name, or read it from a path.
 
     A skill in the project's folder was written by the folder's author. Before the first use of a
-    skill, and after each change of its file, the user is asked to trust it.
+    skill, and after each change of its files, the user is asked to trust it.
 
     Args:
-        name: A name such as ``reviewer``; or a path that ends in ``.toml``, which is read without
-            a question.
+        name: A name such as ``reviewer``; or a path, which is read without a question: it ends in
+            ``.toml``, or is that of a folder with ``SKILL.md``.
 
     Raises:
         UnknownNameError: No skill has this name; lists the known names, the most similar first.
         TrustError: The skill is the project's, and the user does not trust it.
         ConfigurationError: The file is invalid.
     """
-    if name.endswith(_SUFFIX):
-        return read_skill(Path(name).expanduser())
-    skills = {each.name: each for each in survey_skills(application.configuration)}
-    found = skills.get(name)
-    if found is None:
+    return load_found(locate_skill(name, application.configuration), application)
+
+
+def locate_skill(name: str, configuration: Configuration) -> FoundSkill:
+    """Find a skill by its name or path, without reading it.
+
+    Raises:
+        UnknownNameError: As :func:`find_skill`.
+    """
+    path = Path(name).expanduser()
+    if "/" in name and (path / SKILL_FILE).is_file():
+        path = path / SKILL_FILE
+    if path.name == SKILL_FILE:
+        return FoundSkill(path.absolute().parent.name, path, Layer.COMMAND_LINE)
+    if path.suffix == SUFFIX:
+        return FoundSkill(path.stem, path, Layer.COMMAND_LINE)
+    skills = {each.name: each for each in survey_skills(configuration)}
+    if name not in skills:
         known = find_near(name, skills) or sorted(skills)
+        rule = f"The path of a skill must end in .toml, or be a folder with {SKILL_FILE}."
         raise UnknownNameError(
-            kind="skill",
-            name=name,
-            known=tuple(known),
-            remedy="The path of a skill must end in .toml." if "/" in name else "",
+            kind="skill", name=name, known=tuple(known), remedy=rule if "/" in name else ""
         )
+    return skills[name]
+
+
+def load_found(found: FoundSkill, application: Application, *, asks: bool = True) -> Skill:
+    """Read a skill that was found, and ensure that its user trusts it.
+
+    Args:
+        asks: Whether the user is asked about a skill that is not trusted yet.
+
+    Raises:
+        TrustError: The skill is the project's, and the user does not trust it.
+        ConfigurationError: The file is invalid.
+    """
     # Read only once: if the file changes, the content in use is still the one that is trusted.
     raw = read_bytes(found.path)
     skill = parse_skill(raw, found.path)
     if found.layer is Layer.PROJECT:
-        _ensure_trusted(skill, raw, found.path, application)
+        digest = hashlib.sha256(raw)
+        if skill.folder:
+            digest.update(measure_folder(Path(skill.folder)))
+        _ensure_trusted(skill, digest.hexdigest(), found.path, application, asks=asks)
     return skill
 
 
-def _ensure_trusted(skill: Skill, raw: bytes, path: Path, application: Application) -> None:
+def _ensure_trusted(
+    skill: Skill, digest: str, path: Path, application: Application, *, asks: bool
+) -> None:
     request = TrustRequest(
-        folder=path.resolve(),  # trust in a skill covers its file alone
+        folder=path.resolve(),  # trust in a skill covers its files alone
         file=path,
-        digest=hashlib.sha256(raw).hexdigest(),
+        digest=digest,
         settings=(),
         data_directory=application.configuration.data_directory,
     )
     if is_trusted(request):
         return
     tools = ", ".join((*skill.ensembles, *skill.mcp)) or "no tools"
+    if skill.folder:
+        tools += f", and has {len(list_files(Path(skill.folder)))} files that a model may use"
     question = (
         f"{path} comes with this folder, instructs the model and chooses {tools}. Its "
         f"description: {skill.description} Do you want to use it?"
     )
-    if not application.plugins.consent.ask(f"skill:{request.folder}", question):
+    if not asks or not application.plugins.consent.ask(f"skill:{request.folder}", question):
         raise TrustError(
             subject=f"skill:{request.folder}",
             detail=f"You have not agreed to the project's skill {skill.name!r}.",
@@ -177,8 +163,20 @@ def _ensure_trusted(skill: Skill, raw: bytes, path: Path, application: Applicati
 
 
 def _list_folders(configuration: Configuration) -> Iterator[tuple[Layer, Path]]:
+    """Yield the folders that have skills, each once."""
     files = {file.layer: file.path for file in configuration.files}
-    for layer in (Layer.USER, Layer.PROJECT):
-        if layer in files:
-            yield layer, files[layer].parent / _FOLDER
+    configured = [Path(each).expanduser() for each in read_settings(configuration).folders]
+    project = find_project_folder(configuration)
+    users = [files[Layer.USER].parent / _FOLDER] if Layer.USER in files else []
+    users += [each for each in configured if each.is_absolute()]
+    users += [Path.home() / name / _FOLDER for name in _USERS]
+    # A relative folder is another one in each project, and so not the user's own.
+    projects = [Path.cwd() / each for each in configured if not each.is_absolute()]
+    projects += [project / name / _FOLDER for name in _PROJECTS]
+    listed = [(Layer.USER, each) for each in users] + [(Layer.PROJECT, each) for each in projects]
+    known: set[Path] = set()
+    for layer, folder in listed:
+        if (resolved := folder.resolve()) not in known:
+            known.add(resolved)
+            yield layer, folder
     yield Layer.DEFAULTS, access_data(_FOLDER)

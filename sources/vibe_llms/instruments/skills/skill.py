@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, Unpack
 
 import attrs
@@ -12,7 +14,7 @@ from vibe_llms.application import Application
 from vibe_llms.configuration.classes import Configuration, Layer, Setting, Source
 from vibe_llms.configuration.definitions import ADDRESS, NAMES
 from vibe_llms.configuration.trust import is_harmless
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError, Finding, RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.suggestions import suggest
@@ -41,10 +43,13 @@ _MODEL: Final = Kind(ADDRESS.words, ADDRESS.is_valid, _check_model)
 class Skill:
     """A persona or a way of working: read by ``read_skill``, found by ``find_skill``.
 
+    A skill is a file in TOML with a template and settings, or a folder with ``SKILL.md``, as other
+    agents read it. The user chooses it for a conversation, or the model loads it.
+
     Attributes:
-        name: The name of its file.
+        name: The name of its file or folder.
         description: Purpose of the skill, in a sentence or two.
-        prompt: A template of instructions; see :class:`Prompt`.
+        prompt: A template of instructions, see :class:`Prompt`; in a folder, a text.
         values: Values for the variables of the prompt.
         model: The address of a model; empty for the configured model.
         controls: Parameters of the requests.
@@ -52,6 +57,12 @@ class Skill:
         mcp: Names of configured MCP servers.
         schema: A JSON Schema to which answers must conform.
         place: The path of its file.
+        folder: The path of its folder; empty for a file in TOML.
+        license: License of a folder.
+        compatibility: Requirements of a folder, such as programs.
+        allowed_tools: Tools that a folder recommends. They are not allowed by that.
+        metadata: Further fields of a folder.
+        is_for_users: True if the model may not load it by itself.
     """
 
     name: str
@@ -66,6 +77,12 @@ class Skill:
     mcp: Annotated[tuple[str, ...], NAMES] = attrs.field(default=(), converter=_remove_duplicates)
     schema: JsonObject | None = None
     place: str = ""
+    folder: str = ""
+    license: str = ""
+    compatibility: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    is_for_users: bool = False
 
     @cached_property
     def template(self) -> Prompt:
@@ -73,7 +90,7 @@ class Skill:
         return Prompt(self.prompt, name=self.place or self.name)
 
     def render(self, /, **values: Any) -> str:
-        """Return the instructions.
+        """Return the instructions. Those of a folder end with its path and its files.
 
         Args:
             values: Override those of the skill.
@@ -82,7 +99,27 @@ class Skill:
             RequestError: A value is unknown, or the template cannot process it.
             LimitError: The result is too large.
         """
+        if self.folder:
+            if values:
+                detail = f"The skill {self.name!r} has no variables: it is a text."
+                raise RequestError(path=next(iter(values)), detail=detail)
+            return _compose_folder(self)
         return self.template.render(**{**self.values, **values})
+
+
+def _compose_folder(skill: Skill) -> str:
+    """Return the text of a skill, with a list of its other files."""
+    from vibe_llms.instruments.skills.files import SKILL_FILE, list_files
+
+    files = [each for each in list_files(Path(skill.folder)) if each != SKILL_FILE]
+    if not files:
+        return skill.prompt
+    shown = "\n".join(f"- {each}" for each in files)
+    lines = [skill.prompt, "", f"Files of the skill {skill.name!r}, in {skill.folder}:", shown]
+    lines.append(f"Read them with read_skill_file(skill={skill.name!r}, path=…).")
+    if any(each.startswith("scripts/") for each in files):
+        lines.append(f"Run scripts with run_command: cd {quote(skill.folder)} && …")
+    return "\n".join(lines)
 
 
 def ensure_configured(skill: Skill, configuration: Configuration) -> None:

@@ -50,6 +50,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "providers": ("providers:providers", "List providers and where they come from."),
         "models": ("models:models", "List, explain and download models."),
         "tools": ("tools:tools", "List, explain and call the tools that models may use."),
+        "skills": ("skills:skills", "List, show and validate skills."),
         "config": ("config:config", "Show, check and change the configuration."),
         "credentials": ("credentials:credentials", "Store the API keys of providers."),
         "keys": ("keys:keys", "Issue keys for your gateway, and show what they spend."),

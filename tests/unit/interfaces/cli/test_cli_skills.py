@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,3 +55,53 @@ def test_what_is_wrong_with_a_skill_is_said_before_anything_is_stored(
     assert "reviewer" in outcome.err
     assert not folder.exists()
     assert not list((home / ".local/share/vibe-llms").glob("conversations/*"))
+
+
+def write_folder(folder: Path, name: str = "pdf-forms") -> Path:
+    """Writes a skill with a file."""
+    (folder / name / "scripts").mkdir(parents=True)
+    (folder / name / "scripts" / "fill.sh").write_text("echo filled\n")
+    (folder / name / "SKILL.md").write_text(
+        f"---\nname: {name}\ndescription: Fills forms.\nlicense: MIT\n---\nFill the form.\n"
+    )
+    return folder / name
+
+
+def test_skills_are_listed_and_shown(vibe: Callable[..., Any], home: Path) -> None:
+    write_folder(home / ".claude" / "skills")
+    write_folder(home / "elsewhere")
+
+    assert "pdf-forms\tyours\tFills forms.\n" in vibe("skills").out
+    listed = {each["name"]: each for each in vibe("skills", "list", "--json").read_json()}
+    assert listed["pdf-forms"]["files"] == ["scripts/fill.sh"]
+    assert listed["reviewer"]["from"] == "built-in"
+    shown = vibe("skills", "show", "pdf-forms").out
+    assert "license\tMIT" in shown
+    assert shown.endswith("Fill the form.\n")
+    assert vibe("skills", "show", "./elsewhere/pdf-forms").out.startswith("pdf-forms  (path)")
+    assert "did you mean 'pdf-forms'" in vibe("skills", "show", "pdf-from").err
+
+
+def test_skills_are_validated(vibe: Callable[..., Any], home: Path) -> None:
+    good = write_folder(home / ".claude" / "skills")
+    assert vibe("skills", "validate").out == f"{good / 'SKILL.md'} is valid.\n"
+
+    (good / "SKILL.md").write_text("---\nname: other\ndescription: x\n---\nText\n")
+    outcome = vibe("skills", "validate", "pdf-forms")
+    assert outcome.code == 3
+    assert outcome.out.startswith("error: ")
+    (report,) = vibe("skills", "validate", "--json").read_json()
+    assert "differs from the folder's name" in report["errors"][0]
+
+
+def test_a_projects_skill_is_trusted(vibe: Callable[..., Any], home: Path) -> None:
+    work = home / "work"
+    (work / ".git").mkdir(parents=True)
+    write_folder(work / ".claude" / "skills")
+    os.chdir(work)
+
+    assert vibe("ask", "--skill", "pdf-forms", "Hello").code != 0
+    assert vibe("skills", "trust", "pdf-forms", "--yes").code == 0
+    assert vibe("ask", "--skill", "pdf-forms", "Hello").code == 0
+    said = [each for each in read_canisters(home) if each.get("role") == "supervisor"]
+    assert said[0]["content"][0]["text"].startswith("Fill the form.")

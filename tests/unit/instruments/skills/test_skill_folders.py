@@ -1,0 +1,290 @@
+"""Skills in folders with ``SKILL.md``: read, found, trusted, loaded by a model, and validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.exceptions import ConfigurationError, RequestError, TrustError
+from vibe_llms.instruments.skills import find_skill, read_skill, survey_skills
+from vibe_llms.instruments.skills.ensemble import LIST_CHARACTERS, SkillsEnsemble
+from vibe_llms.instruments.skills.validating import examine_skill
+from vibe_llms.invocables.call_execution import perform
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.outcomes import Outcome
+
+SKILL = """---
+name: pdf-forms
+description: >-
+  Fills in PDF forms.
+  Use when the user mentions a form.
+license: MIT
+compatibility: Needs Python
+allowed-tools: Bash(git add:*) Read
+metadata:
+  version: 1.0
+---
+
+# Forms {{ not a variable }}
+
+See [the fields](references/fields.md).
+"""
+
+
+@attrs.define
+class Answering:
+    """Answers questions for consent, and keeps them."""
+
+    answer: bool = False
+    questions: list[str] = attrs.field(factory=list)
+
+    def ask(self, subject: str, question: str) -> bool:
+        self.questions.append(question)
+        return self.answer
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's home, with a project in it, which is the working directory."""
+    (tmp_path / "work" / ".git").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path
+
+
+Produce = Callable[..., Application]
+
+
+@pytest.fixture
+def produce(home: Path) -> Produce:
+    """Makes applications for that user, at work."""
+
+    def produce_application(consent: Answering | None = None, **line: Any) -> Application:
+        configuration = load_configuration(environment={"HOME": str(home)}, command_line=line)
+        return Application(configuration, consent=consent or Answering())
+
+    return produce_application
+
+
+def write_skill(folder: Path, text: str = SKILL, name: str = "pdf-forms") -> Path:
+    """Write a skill with a reference and a script; return its folder."""
+    skill = folder / name
+    for path, content in (
+        ("SKILL.md", text),
+        ("references/fields.md", "Field one."),
+        ("scripts/fill.sh", "echo filled"),
+    ):
+        (skill / path).parent.mkdir(parents=True, exist_ok=True)
+        (skill / path).write_text(content, encoding="utf-8")
+    return skill
+
+
+async def call(application: Application, tool: str, **arguments: Any) -> Outcome:
+    """Call a tool of the ensemble once."""
+    (ensemble,) = await application.produce_ensembles(["skills"])
+    await ensemble.connect()
+    (invoker,) = (each for each in await ensemble.survey() if each.name == tool)
+    return await perform(invoker, arguments, InvocationContext())
+
+
+async def describe(application: Application) -> str:
+    """Return the description of the tool that loads skills."""
+    (ensemble,) = await application.produce_ensembles(["skills"])
+    await ensemble.connect()
+    return (await ensemble.survey())[0].description
+
+
+def test_a_folder_is_a_skill(home: Path) -> None:
+    folder = write_skill(home)
+
+    skill = read_skill(folder)
+
+    assert skill == read_skill(folder / "SKILL.md")
+    assert skill.name == "pdf-forms"
+    assert skill.description == "Fills in PDF forms. Use when the user mentions a form."
+    assert (skill.license, skill.compatibility) == ("MIT", "Needs Python")
+    assert (skill.allowed_tools, skill.metadata) == (
+        ("Bash(git add:*)", "Read"),
+        {"version": "1.0"},
+    )
+    assert (skill.ensembles, skill.model, skill.controls) == ((), "", {})
+    rendered = skill.render()
+    assert rendered.startswith("# Forms {{ not a variable }}\n")
+    assert f"in {folder}:\n- references/fields.md\n- scripts/fill.sh\n" in rendered
+    with pytest.raises(RequestError):
+        skill.render(land="Peru")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# Just text", "front matter is missing"),
+        ("---\nname: x\n---\nText", "description: It is missing"),
+        ("---\nname: [x]\ndescription: y\n---\n", "name: It must be a text"),
+        ("---\ndescription: [\n---\n", "Invalid YAML"),
+        ("---\ndescription: a: b\n---\n", "SKILL.md:2: Invalid YAML"),
+    ],
+)
+def test_an_invalid_folder_is_refused_in_words(home: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        read_skill(write_skill(home, text))
+
+
+def test_skills_of_other_agents_are_found(home: Path, produce: Produce) -> None:
+    """Those of the user come first; of a relative folder, the project's rules apply."""
+    for number, folder in enumerate((".claude", ".agents", ".codex", "work/.claude", "mine")):
+        write_skill(home / folder / "skills", name=f"s{number}")
+    own = write_skill(home / ".config/vibe-llms/skills")
+    write_skill(home / "work/.agents/skills")
+    write_skill(home / "work/near", name="near")
+    application = produce(**{"ensembles.skills.folders": [str(home / "mine/skills"), "near"]})
+
+    found = {each.name: each for each in survey_skills(application.configuration)}
+
+    layers = {name: str(each.layer) for name, each in found.items()}
+    assert found["pdf-forms"].path == own / "SKILL.md"
+    assert layers == {
+        **dict.fromkeys(("pdf-forms", "s0", "s1", "s2", "s4"), "user"),
+        **dict.fromkeys(("s3", "near"), "project"),
+        **dict.fromkeys(("plain-words", "reviewer"), "defaults"),
+    }
+    assert find_skill(str(home / "mine/skills/s4"), application).name == "pdf-forms"
+
+
+def test_a_projects_folder_is_trusted_with_all_its_files(home: Path, produce: Produce) -> None:
+    folder = write_skill(home / "work/.claude/skills")
+    refusing, agreeing = Answering(False), Answering(True)
+    with pytest.raises(TrustError):
+        find_skill("pdf-forms", produce(refusing))
+    find_skill("pdf-forms", produce(agreeing))
+    find_skill("pdf-forms", produce(refusing))
+    (folder / "scripts/fill.sh").write_text("rm -rf ~")
+    with pytest.raises(TrustError):
+        find_skill("pdf-forms", produce(refusing))
+
+    assert len(refusing.questions) == 2
+    assert "has 3 files" in agreeing.questions[0]
+
+
+async def test_a_model_sees_names_and_loads_the_rest(home: Path, produce: Produce) -> None:
+    write_skill(home / ".claude/skills")
+    application = produce()
+
+    listed = await describe(application)
+    assert "- pdf-forms: Fills in PDF forms. Use when the user mentions a form." in listed
+    assert "- reviewer: Reads code" in listed
+    assert "not a variable" not in listed
+    loaded = await call(application, "load_skill", name="pdf-forms")
+    assert "# Forms" in loaded.text
+    assert "run_command: cd " in loaded.text
+    read = await call(
+        application, "read_skill_file", skill="pdf-forms", path="references/fields.md"
+    )
+    assert read.text == "Field one."
+    assert "You review" in (await call(application, "load_skill", name="reviewer")).text
+    unknown = await call(application, "load_skill", name="pdf-form")
+    assert unknown.is_error
+    assert "did you mean 'pdf-forms'" in unknown.text
+
+
+async def test_a_file_outside_of_the_skill_is_not_read(home: Path, produce: Produce) -> None:
+    folder = write_skill(home / ".claude/skills")
+    (home / "secret.txt").write_text("TOP SECRET")
+    (folder / "link.txt").symlink_to(home / "secret.txt")
+    (folder / "linked").symlink_to(home)
+    (folder / "picture.png").write_bytes(b"\x89PNG\0")
+    (folder / "large.txt").write_bytes(b"x" * 1_000_001)
+
+    for path in ("link.txt", "linked/secret.txt", "../../../secret.txt", str(home / "secret.txt")):
+        outcome = await call(produce(), "read_skill_file", skill="pdf-forms", path=path)
+        assert outcome.is_error, path
+        assert "TOP SECRET" not in outcome.text
+    for path, words in (
+        ("picture.png", "not text"),
+        ("large.txt", "limit"),
+        ("no.md", "not exist"),
+    ):
+        outcome = await call(produce(), "read_skill_file", skill="pdf-forms", path=path)
+        assert words in outcome.text
+    outcome = await call(produce(), "read_skill_file", skill="reviewer", path="x")
+    assert "has no files" in outcome.text
+
+
+async def test_a_project_does_not_instruct_before_its_user_agrees(
+    home: Path, produce: Produce
+) -> None:
+    write_skill(home / "work/.claude/skills")
+    refusing = Answering(False)
+
+    listed = await describe(produce(refusing))
+    assert "- pdf-forms: a skill of this project" in listed
+    assert "Fills in" not in listed
+    assert refusing.questions == []
+    outcome = await call(produce(refusing), "load_skill", name="pdf-forms")
+    assert outcome.is_error
+    assert "not agreed" in outcome.text
+    assert "# Forms" in (await call(produce(Answering(True)), "load_skill", name="pdf-forms")).text
+    assert "Fills in" in await describe(produce(refusing))
+
+
+async def test_what_is_invalid_or_for_users_alone_is_left_out(home: Path, produce: Produce) -> None:
+    write_skill(home / ".claude/skills", "no front matter", name="broken")
+    text = SKILL.replace("license:", "disable-model-invocation: true\nlicense:")
+    write_skill(home / ".claude/skills", text)
+
+    listed = await describe(produce())
+
+    assert "broken" not in listed
+    assert "pdf-forms" not in listed
+    assert find_skill("pdf-forms", produce()).is_for_users
+
+
+async def test_a_long_list_is_shortened(home: Path, produce: Produce) -> None:
+    for number in range(100):
+        text = SKILL.replace("Fills in", f"Does {'much ' * 100}")
+        write_skill(home / ".claude/skills", text, name=f"s{number:03}")
+
+    listed = await describe(produce())
+
+    assert "- s099: Does much" in listed
+    assert len(listed) < 2 * LIST_CHARACTERS
+    (ensemble,) = await produce().produce_ensembles(["skills"])
+    assert isinstance(ensemble, SkillsEnsemble)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("name: pdf-forms", "name: other", "differs from the folder's name"),
+        ("name: pdf-forms", "name: PDF_forms", "is invalid"),
+        ("name: pdf-forms\n", "", "name: It is missing"),
+        ("Fills in", "x" * 1_100, "more than 1024"),
+        ("Needs Python", "x" * 501, "more than 500"),
+        ("  version: 1.0", "  version: [1]", "table of texts"),
+        ("description: >-", "descripton: >-", "description: It is missing"),
+    ],
+)
+def test_violations_of_the_rules_are_errors(home: Path, old: str, new: str, words: str) -> None:
+    (error,) = examine_skill(write_skill(home, SKILL.replace(old, new))).errors
+
+    assert words in error.message
+
+
+def test_advice_is_not_an_error(home: Path) -> None:
+    text = SKILL.replace("license: MIT", "color: red") + "[x](references/none.md)\n" * 501
+    report = examine_skill(write_skill(home, text))
+
+    assert report.errors == ()
+    words = " ".join(each.message for each in report.remarks)
+    for part in ("color: This field is ignored", "grants no permissions", "500 lines"):
+        assert part in words
+    assert words.count("leads to no file") == 1
+    assert "fields.md" not in words
+    (error,) = examine_skill(home / "nothing").errors
+    assert "no such file" in error.message.lower()
