@@ -211,6 +211,12 @@ async def test_nothing_is_summarized_twice(model: Model) -> None:
 
     with pytest.raises(RequestError, match="nothing to summarize"):
         await fork.compact(model)
+    pinned = compose(10)
+    pinned.pin(pinned.canisters[-1])
+    fork = await pinned.compact(model, keep=0)
+    assert [each.role for each in fork.canisters] == ["supervisor", "document", "assistant"]
+    with pytest.raises(RequestError, match="nothing to summarize"):
+        await fork.compact(model)
     with pytest.raises(RequestError, match="nothing to summarize"):
         await Conversation(canisters=[UserCanister("Hello")]).compact(model)
 
@@ -290,11 +296,13 @@ async def test_reported_usage_fills_a_window_too(model: Model) -> None:
     """The estimate may be too low; an answer says how many tokens there were."""
     origin = Origin(provider="p", model="m", usage=Usage(input_tokens=1600, output_tokens=10))
     last = [UserCanister("So?"), AssistantCanister("Yes.", origin=origin, turn_id="z")]
-    conversation = compose(10, *last, UserCanister("And?"))
+    turns = converse(*["cheese " * 80] * 9)
+    conversation = Conversation(canisters=[*turns, *last, UserCanister("And?" + " cheese" * 80)])
 
     fork = await model.make_room(conversation)
 
     assert fork is not conversation
+    assert sum(len(text_of(each)) for each in fork.canisters) > 1500  # needs an estimate
     assert last[1] in fork.canisters
     assert await model.make_room(fork) is fork
 
@@ -432,8 +440,12 @@ async def test_a_fork_does_not_read_its_parents(model: Model, tmp_path: Path) ->
     assert summary.summarizes is not None
     parent = Path(store.locate(summary.summarizes.conversation))
     (parent / "messages.jsonl").unlink()
+    memory = MemoryStore()
+    in_memory, _ = await compact_thrice(model, memory)
+    memory._entries = {in_memory.id: memory._entries[in_memory.id]}
 
     assert len(DirectoryStore(tmp_path / "store").read(conversation.id).canisters) > 5
+    assert len(memory.read(in_memory.id).canisters) > 5
 
 
 async def test_a_parent_that_was_never_saved_is_saved_with_the_fork(
