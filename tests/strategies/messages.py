@@ -25,6 +25,7 @@ from vibe_llms.messages.canisters import (
     Owner,
     ResultCanister,
     StopReason,
+    SummarizedPart,
     SupervisorCanister,
     Usage,
     UserCanister,
@@ -155,6 +156,15 @@ origins = st.builds(
     usage=optional(usages),
 )
 
+summarized_parts = st.builds(
+    SummarizedPart,
+    conversation=words,
+    first=words,
+    last=words,
+    files=st.lists(texts, max_size=2),
+    origins=st.lists(origins, max_size=2),
+)
+
 _common: dict[str, Any] = {
     "content": st.lists(contents, max_size=3),
     "timestamp": timestamps,
@@ -171,7 +181,11 @@ canisters_by_role: dict[str, st.SearchStrategy[AnyCanister]] = {
     "user": st.builds(UserCanister, native=optional(natives), **_common),
     "supervisor": st.builds(SupervisorCanister, native=optional(natives), **_common),
     "document": st.builds(
-        DocumentCanister, title=optional(texts), native=optional(natives), **_common
+        DocumentCanister,
+        title=optional(texts),
+        native=optional(natives),
+        summarizes=optional(summarized_parts),
+        **_common,
     ),
     "assistant": st.builds(AssistantCanister, **_from_models),
     "invocation": st.builds(

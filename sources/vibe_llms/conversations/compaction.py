@@ -102,8 +102,9 @@ async def _compact(
     except ConverseError as error:
         raise _explain(error) from error
     document = summary.produce_document(replaced, conversation.id)
-    start = cut.omitted[0]
-    return conversation.fork_compacted([*canisters[:start], document, *cut.keep(canisters)[start:]])
+    kept, start = cut.keep(canisters), cut.omitted[-1] + 1 - len(cut.omitted)
+    # After what stays of the replaced part, and before the last turns.
+    return conversation.fork_compacted([*kept[:start], document, *kept[start:]])
 
 
 def reaches_window(request: Request, attributes: ModelAttributes) -> bool:

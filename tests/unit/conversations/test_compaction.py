@@ -487,6 +487,19 @@ async def test_a_fork_is_stored_in_one_piece(
     assert store.read(conversation.id).canisters == tuple(conversation.canisters)
 
 
+async def test_pictures_of_kept_messages_stay(model: Model, store: ConversationStore) -> None:
+    """Their bytes are in the store of the fork as in that of its parent."""
+    picture = FileContent(data=b"%PDF-1", name="a.pdf")
+    conversation = compose(10, UserCanister([picture, TextualContent("Read.")]))
+    fork = await conversation.compact(model)
+
+    fork.save(store)
+
+    (kept,) = store.read(fork.id).canisters[-1].content[:1]
+    assert isinstance(kept, FileContent)
+    assert store.contents.read(kept.content_id or "") == b"%PDF-1"
+
+
 async def test_a_pickled_or_copied_summary_is_equal(model: Model) -> None:
     """Through every form in which canisters travel."""
     from vibe_llms.messages.codec.canister_lines import decode_canister, encode_canister

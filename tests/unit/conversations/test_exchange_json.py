@@ -26,12 +26,17 @@ MOMENT = datetime(2025, 11, 15, 10, tzinfo=UTC)
     said=st.lists(canisters, max_size=4, unique_by=lambda canister: canister.id),
     name=st.none() | st.text(max_size=9),
     tags=st.lists(st.text(max_size=4)),
+    keep=st.none() | st.integers(0, 9),
 )
-def test_reads_back_equal(said: list[AnyCanister], name: str | None, tags: list[str]) -> None:
+def test_reads_back_equal(
+    said: list[AnyCanister], name: str | None, tags: list[str], keep: int | None
+) -> None:
     """Every canister and all metadata come back as they were, media with their bytes."""
     conversation = Conversation(
         canisters=[_with_data(canister) for canister in said],
-        metadata=ConversationMetadata(name=name, tags=tuple(tags), created=MOMENT),
+        metadata=ConversationMetadata(
+            name=name, tags=tuple(tags), keep=keep, pinned=tuple(tags), created=MOMENT
+        ),
     )
 
     back = import_json(export_json(conversation, MemoryStore().contents))

@@ -18,6 +18,7 @@ from vibe_llms.exceptions import ContextOverflowError, ProviderError
 from vibe_llms.interfaces.cli.chat.console import ChatConsole
 from vibe_llms.interfaces.cli.chat.loop import converse
 from vibe_llms.interfaces.cli.chat.session import ChatSession
+from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble
 from vibe_llms.messages.canisters import AssistantCanister
 from vibe_llms.messages.requests import Request
@@ -142,7 +143,10 @@ async def test_pinned_messages_stay(session: ChatSession) -> None:
 
     assert output.remarks[:2] == ["Pinned: Blue", "Pinned: All right."]
     texts = [text_of(each) for each in session.conversation.canisters]
-    assert texts == ["Blue", "They talked.", "All right."]
+    assert texts == ["Blue", "All right.", "They talked."]
+    assert ChatStatus.UNANSWERED.value not in output.remarks
+    output = await chat(session, "/continue")
+    assert "complete" in output.complaints[0]
     output = await chat(session, "/pin 99", "/unpin", "Next", "/compact 0")
     assert "no message 99" in output.complaints[0]
     assert [text_of(each) for each in session.conversation.canisters] == ["They talked."]

@@ -72,6 +72,7 @@ async def new(console: ChatConsole, argument: str) -> None:
 async def compact(console: ChatConsole, argument: str) -> None:
     """Continue in a fork that begins with a summary; keep the last turns."""
     keep = _read_number("/compact", argument, "of turns to keep")
+    is_waiting = console.session.status is ChatStatus.UNANSWERED
     try:
         part = await run_interruptibly(console.session.compact(keep))
     except KeyboardInterrupt:
@@ -81,7 +82,7 @@ async def compact(console: ChatConsole, argument: str) -> None:
         return
     console.output.replay(console.session.conversation.canisters)
     console.output.remark(describe_compaction(console.session, part))
-    if console.session.status is ChatStatus.UNANSWERED and len(console.session.conversation) > 1:
+    if is_waiting:
         console.output.remark(ChatStatus.UNANSWERED.value)
 
 

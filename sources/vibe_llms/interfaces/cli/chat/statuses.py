@@ -36,7 +36,7 @@ def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
     end = len(canisters)
     while end and canisters[end - 1].role == "supervisor":
         end -= 1
-    if not end:
+    if not end or getattr(canisters[end - 1], "summarizes", None):  # the summary of what was said
         return ChatStatus.FINISHED
     if canisters[end - 1].role in ("user", "document"):
         return ChatStatus.UNANSWERED

@@ -77,9 +77,9 @@ async def answer(session: ChatSession, output: ChatOutput) -> TurnResult:
     """
     metadata = session.conversation.metadata
     session.conversation.metadata = attrs.evolve(metadata, model=session.model_name)
-    await _make_room(session, output)
     output.begin(session.model_name)
     try:
+        await _make_room(session, output)
         if session.registry is not None or _needs_engine(session):
             return await _run_engine(session, output)
         return await _ask_model(session, output)
