@@ -43,26 +43,21 @@ def recognize_opencode(path: Path) -> bool:
     return _has_tables(path)
 
 
-def survey_sessions(path: Path) -> list[Session]:
-    """Read all sessions, oldest first.
+def survey_sessions(path: Path) -> Iterator[Session]:
+    """Yield all sessions one by one, oldest first; those of a database before those of files.
 
     Raises:
         CodecError: A file or the database is damaged.
     """
-    return sorted(_survey_sessions(path), key=lambda each: _order(each.info))
-
-
-def _survey_sessions(path: Path) -> Iterator[Session]:
     if path.is_dir():
         storage, database = _find_storage(path), path / "opencode.db"
         known: set[str] = set()
-        # The database has the sessions of the folder, unless an older version wrote them since.
+        # The database has the sessions of the files, unless an older version wrote more since.
         for session in _read_database(database) if database.is_file() else ():
             known.add(read_text(session.info.get("id")))
             yield session
-        for session in () if storage is None else _read_storage(storage):
-            if read_text(session.info.get("id")) not in known:
-                yield session
+        if storage is not None:
+            yield from _read_storage(storage, known)
     elif path.suffix == ".json":
         table = _read_table(path)
         messages = [
@@ -78,15 +73,20 @@ def _find_storage(path: Path) -> Path | None:
     return next((each for each in (path, path / "storage") if (each / "session").is_dir()), None)
 
 
-def _read_storage(storage: Path) -> Iterator[Session]:
-    for file in sorted((storage / "session").rglob("*.json")):
+def _read_storage(storage: Path, known: set[str]) -> Iterator[Session]:
+    """Yield the sessions of the files, without some known ones."""
+    sessions = []
+    for file in (storage / "session").rglob("*.json"):
         info = _read_table(file)
-        identity = read_text(info.get("id")) or file.stem
-        messages = []
-        for message in _read_folder(storage / "message" / identity):
-            parts = _read_folder(storage / "part" / read_text(message.get("id")))
-            messages.append((message, sorted(parts, key=lambda each: read_text(each.get("id")))))
-        yield Session(file.name, {"id": identity, **info}, messages)
+        sessions.append({**info, "id": read_text(info.get("id")) or file.stem})
+    for info in sorted(sessions, key=_order):
+        if info["id"] not in known:
+            messages = []
+            for message in _read_folder(storage / "message" / info["id"]):
+                parts = _read_folder(storage / "part" / read_text(message.get("id")))
+                parts.sort(key=lambda each: read_text(each.get("id")))
+                messages.append((message, parts))
+            yield Session(f"{info['id']}.json", info, messages)
 
 
 def _read_folder(folder: Path) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ def _read_database(path: Path) -> Iterator[Session]:
     try:
         with closing(_open(path)) as database:
             database.row_factory = sqlite3.Row
-            for row in database.execute("SELECT * FROM session ORDER BY id").fetchall():
+            for row in database.execute("SELECT * FROM session ORDER BY time_created, id"):
                 columns = dict(row)
                 info = {
                     "id": columns.get("id"),
