@@ -30,6 +30,7 @@ DEFERRED = frozenset(
         "attrs.validators",
         "ipaddress",
         "msgspec.inspect",
+        "ntpath",
         "ssl",
         "textwrap",
         "tokenize",
@@ -51,7 +52,7 @@ class DeferredModule(ModuleType):
 
 
 class _Work:
-    """What a deferred module waits for.
+    """What a deferred module waits for: an entry of its namespace.
 
     Args:
         loader: Loader that runs the code.
@@ -60,18 +61,20 @@ class _Work:
     def __init__(self, loader: Any) -> None:
         self.loader = loader
         self.lock = RLock()
-        self.is_waiting = True
         self.is_running = False
 
 
-_works: dict[str, _Work] = {}
+_WORK = "__vibe_llms_work__"
 
 
 def _run(module: ModuleType, attribute: str) -> None:
     """Run the code of a module once; other threads wait until it has run."""
-    work = _works[module.__name__]
+    namespace = vars(module)
+    work = namespace.get(_WORK)
+    if work is None:
+        return
     with work.lock:
-        if not work.is_waiting:
+        if _WORK not in namespace:
             return
         if work.is_running:  # its own code, or a module that it imports, reads it too early
             raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")
@@ -79,7 +82,7 @@ def _run(module: ModuleType, attribute: str) -> None:
         try:
             work.loader.exec_module(module)
             module.__class__ = ModuleType
-            work.is_waiting = False
+            del namespace[_WORK]
         finally:
             work.is_running = False
 
@@ -96,7 +99,7 @@ class _DeferringLoader:
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
-        _works[module.__name__] = _Work(self._loader)
+        vars(module)[_WORK] = _Work(self._loader)
         module.__class__ = DeferredModule
 
 
@@ -119,7 +122,7 @@ class DeferringFinder:
         return None
 
 
-def defer_modules() -> None:
+def install() -> None:
     """Defer the modules of the list in this process, unless they are imported already."""
     if DeferringFinder not in sys.meta_path:
         sys.meta_path.insert(0, DeferringFinder)

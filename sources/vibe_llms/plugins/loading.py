@@ -7,6 +7,7 @@ failing plugin is reported, set aside, and never called again.
 from __future__ import annotations
 
 import importlib
+import inspect
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -199,6 +200,9 @@ class PluginHost:
         # imported on demand.
         hooks = types.ModuleType(entry.module)
         for name, value in vars(module).items():
+            # pluggy asks the same, but is slow for each name.
+            if not inspect.isroutine(value):
+                continue
             if self._manager.parse_hookimpl_opts(module, name) is not None:
                 setattr(hooks, name, value)
         self._manager.register(hooks, name=entry.module)

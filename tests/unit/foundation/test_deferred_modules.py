@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from vibe_llms.foundation import deferred_modules
-from vibe_llms.foundation.deferred_modules import DeferredModule, DeferringFinder, defer_modules
+from vibe_llms.foundation.deferred_modules import DeferredModule, DeferringFinder, install
 
 SLOW = """
 import time
@@ -45,8 +45,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     names = frozenset(f"deferred_house.{name}" for name in (*texts, "absent"))
     monkeypatch.setattr(deferred_modules, "DEFERRED", names)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    defer_modules()
-    defer_modules()
+    install()
+    install()
     assert sys.meta_path.count(DeferringFinder) == 1
     yield "deferred_house"
     for name in [name for name in sys.modules if name.startswith("deferred_house")]:
@@ -97,6 +97,15 @@ def test_its_own_code_sees_what_it_has_so_far(house: str) -> None:
 
     assert module.problem == "module 'deferred_house.early' has no attribute 'later'"
     assert module.later == 1
+
+
+def test_a_module_that_is_imported_again_is_another_one(house: str) -> None:
+    first = importlib.import_module(f"{house}.plain")
+    del sys.modules[f"{house}.plain"]
+    second = importlib.import_module(f"{house}.plain")
+
+    assert first is not second
+    assert (first.size, second.size) == (3, 3)
 
 
 def test_another_thread_waits_for_its_code(house: str) -> None:

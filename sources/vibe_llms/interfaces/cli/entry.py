@@ -23,11 +23,12 @@ def main() -> None:
     import gc
 
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    from vibe_llms.foundation.deferred_modules import defer_modules
+    from vibe_llms.foundation import package_finder
 
-    defer_modules()
-    from vibe_llms.foundation import pattern_cache
+    package_finder.install()
+    from vibe_llms.foundation import deferred_modules, pattern_cache
 
+    deferred_modules.install()
     pattern_cache.install()
     from vibe_llms.interfaces.cli.command_line import run
 

@@ -54,14 +54,15 @@ def remember_names(configuration: Configuration) -> None:
     ``openai_responses``.
     """
     texts = (*_arguments, configuration.model)
-    used_words = {word for text in texts for word in re.split("[:=]", text)}
+    used_words = {word for text in texts for word in text.replace("=", ":").split(":")}
+    providers = configuration.providers
     _user_names.clear()
     # Used aliases come last, so that they override short names.
     for alias in sorted(configuration.aliases, key=used_words.__contains__):
         provider = configuration.follow_aliases(alias)
         is_used = alias in used_words or provider.startswith(f"{alias}_")
-        is_other_name = alias not in configuration.providers and provider not in used_words
-        if is_used and is_other_name and provider in configuration.providers:
+        is_other_name = alias not in providers and provider not in used_words
+        if is_used and is_other_name and provider in providers:
             _user_names[provider] = alias
 
 
