@@ -17,7 +17,13 @@ from support.guards.guarding import CARD
 from vibe_llms import invocable
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.daemons.gateway.batches.vendor_roads import produce_vendor_batches
+from vibe_llms.daemons.gateway.faces import chat_completions
+from vibe_llms.daemons.gateway.routing.fallback import _ensure_paths
+from vibe_llms.daemons.gateway.routing.outcomes import judge
+from vibe_llms.daemons.gateway.upstreams import Upstreams, ensure_unguarded
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.exceptions import GuardError, RequestError
 from vibe_llms.flows import execute_task
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
@@ -142,6 +148,45 @@ async def test_other_models_are_passed_through(simulator: Simulator, tmp_path: P
         await post(address, CHAT, ask(f"My card: {CARD}."))
 
     assert records[0].way == "passthrough"
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+@pytest.mark.parametrize(("part", "is_billed"), [("request", False), ("answer", True)])
+def test_no_other_target_is_tried_after_a_refusal(
+    part: str, is_billed: bool, is_foreign: bool
+) -> None:
+    """It might have no guard; and an answer that was refused has cost something."""
+    verdict = judge(GuardError(guard="privacy", part=part), is_foreign=is_foreign)
+
+    assert not verdict.tries_next
+    assert not verdict.has_failed
+    assert verdict.may_be_billed is is_billed
+
+
+async def test_what_is_not_translated_is_refused(simulator: Simulator, tmp_path: Path) -> None:
+    """The Realtime API, and further paths of a table."""
+    application = produce_application(tmp_path, simulator.url, **SECRETS)
+    upstream = await Upstreams(application).access("openai_responses:gpt-realtime")
+
+    with pytest.raises(RequestError, match="Guards examine the requests of this model"):
+        ensure_unguarded(upstream.model)
+    with pytest.raises(RequestError, match="Guards examine"):
+        _ensure_paths(upstream)
+    assert produce_vendor_batches(upstream, chat_completions.FACE, CHAT) is None
+
+
+async def test_bodies_are_not_logged_while_there_are_guards(
+    simulator: Simulator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They have what the guards replace."""
+    simulator.enqueue(Say("Yes."))
+    records: list[CallRecord] = []
+    application = produce_application(tmp_path, simulator.url, **SECRETS)
+    async with serve_gateway(application, records, keeps_contents=True) as address:
+        await post(address, CHAT, ask(f"My card: {CARD}."))
+
+    assert "Bodies are not logged" in caplog.text
+    assert records[0].contents is None
 
 
 async def test_a_flow_is_guarded_as_its_models_are(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.configuration.classes import Setting
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.foundation.suggestions import order_by_nearness
 from vibe_llms.guards.active import ActiveGuard
 from vibe_llms.guards.settings import GuardSettings
@@ -33,7 +33,7 @@ def make_guards(
         access: Returns an unguarded model by the word of its genus and its address.
 
     Raises:
-        ConfigurationError: A table is invalid; lists the mistakes in the common keys of all.
+        ConfigurationError: A table is invalid; lists all mistakes.
         UnknownNameError: A kind is unknown.
         PluginError: A guard cannot be created.
     """
@@ -49,16 +49,18 @@ def make_guards(
             chosen.append((name, settings, own))
     reader.finish()
     active = []
+    findings: list[Finding] = []
     for name, settings, own in chosen:
         context = GuardContext(name=name, settings=own, access=access, working_directory=Path.cwd())
-        active.append(
-            ActiveGuard(
-                name=name,
-                guard=_make(settings.kind, context, roster),
-                parts=frozenset(settings.parts),
-                models=settings.models,
-            )
-        )
+        try:
+            guard = _make(settings.kind, context, roster)
+        except ConfigurationError as error:
+            findings += error.findings
+            continue
+        parts = frozenset(settings.parts)
+        active.append(ActiveGuard(name=name, guard=guard, parts=parts, models=settings.models))
+    if findings:
+        raise ConfigurationError(findings=tuple(findings))
     return tuple(active)
 
 

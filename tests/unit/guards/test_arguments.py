@@ -9,9 +9,11 @@ import pytest
 
 from support.guards.guarding import CARD, WordSpy, activate, produce_application
 from vibe_llms import Engine, Model, invocable
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.guards.arguments import ArgumentGuard, find_argument_guard
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.ensembles import gather_ensembles
+from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import ResultCanister
 
@@ -64,12 +66,24 @@ async def test_refused_arguments_are_an_error_of_the_call() -> None:
 
 
 async def test_changed_arguments_must_match_the_schema() -> None:
-    """A number that became a mark is not passed to a function that takes numbers."""
-    guard = find_argument_guard([activate(WordSpy("12345678"))])
+    """A mark is not passed to a function whose schema does not allow it."""
+    received: list[Any] = []
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"tree": {"type": "string", "pattern": "^[a-z ]*$"}},
+    }
+    invoker = Invoker(
+        name="plant",
+        description="Plant a tree.",
+        schema=schema,
+        function=lambda arguments, context: received.append(arguments),
+        guard=find_argument_guard([activate(WordSpy())]),
+    )
 
-    outcome, received = await perform_with(guard, tree="fig", number=12345678)
+    outcome = await perform(invoker, {"tree": "a walnut"}, InvocationContext())
 
     assert (received, outcome.is_error) == ([], True)
+    assert "plant" in read(outcome)
 
 
 async def test_without_a_finding_the_arguments_are_those_of_the_model() -> None:

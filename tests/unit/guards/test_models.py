@@ -25,6 +25,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.guards.guarding import guard
 from vibe_llms.guards.models import GuardedModel
+from vibe_llms.interfaces.cli.configuration_checks import survey_mistakes
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
@@ -150,6 +151,25 @@ async def test_no_model_is_used_without_its_guards(
 
     if error is ConfigurationError:
         assert "config.toml:" in str(caught.value)
+
+
+MISTAKES = '[guards.x]\nkind = "secrets"\nfind = [1]\n[guards.y]\nkind = "words"\nwords = []\n'
+PLACES = [("guards.x.find", 4), ("guards.y.words", 7)]
+
+
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
+    """Those of all guards, with their lines."""
+    with pytest.raises(ConfigurationError) as caught:
+        _ = produce_application(tmp_path, MISTAKES).guards
+
+    assert [(each.path, each.line) for each in caught.value.findings] == PLACES
+
+
+@pytest.mark.slow
+def test_the_check_of_the_configuration_finds_them(tmp_path: Path) -> None:
+    findings = [*survey_mistakes(produce_application(tmp_path, MISTAKES))]
+
+    assert [(each.path, each.line) for each in findings if "guards" in each.path] == PLACES
 
 
 async def test_a_guarded_model_is_used_from_then_on(tmp_path: Path) -> None:
@@ -278,7 +298,7 @@ class TestGuardedModel:
             await model.converse(Request(canisters=[UserCanister("a walnut")]))
 
         assert "walnut" not in str(caught.value)
-        assert caught.value.__suppress_context__
+        assert caught.value.__cause__ is None
 
 
 async def test_without_guards_no_code_of_theirs_runs(tmp_path: Path) -> None:

@@ -117,8 +117,12 @@ async def test_a_growing_token_is_examined_a_bounded_number_of_times() -> None:
     assert count_looks(spy)() <= 6 * 8_000
 
 
+LONG_TOKEN = f"eyJ{'hbGciOiJIUzI1NiJ9' * 12}.eyJzdWIiOiIxIn0.abc-1"
+"""A web token that is recognized after many more characters than the window has."""
+
 PIECES = st.sampled_from(
     (
+        LONG_TOKEN,
         CARD,
         "DE89 3704 0044 0532 0130 00",
         "sk-ant-api03-abcdefghij1234567890",
@@ -142,6 +146,13 @@ PIECES = st.sampled_from(
         "a1" * 90,
     )
 )
+
+
+async def test_a_long_token_is_held_back_until_it_is_recognized() -> None:
+    """No part of it has passed by then."""
+    passed = await pass_by(SECRETS, tell("Use ", *LONG_TOKEN, " now."))
+
+    assert join_deltas(passed) == "Use [key removed] now."
 
 
 @pytest.mark.parametrize("guard", [SECRETS, WORDS], ids=["secrets", "words"])
@@ -179,7 +190,8 @@ async def test_arguments_are_held_back_and_stay_json(window: int | None) -> None
     assert join_deltas(passed, "arguments") == find_item(passed).arguments
 
 
-async def test_changed_reasoning_loses_its_signature() -> None:
+@pytest.mark.parametrize("window", [8, None])
+async def test_changed_reasoning_loses_its_signature(window: int | None) -> None:
     """The vendor would reject it."""
     deltas = [
         ContentDeltaEvent(0, "a walnut", "text", "reasoning"),
@@ -188,8 +200,8 @@ async def test_changed_reasoning_loses_its_signature() -> None:
     start = ContentStartedEvent(index=0, kind="reasoning")
     events = complete([start, *deltas, ContentFinishedEvent(index=0), END])
 
-    changed = await pass_by(WordSpy(), events)
-    kept = await pass_by(WordSpy("pecan"), events)
+    changed = await pass_by(WordSpy(window=window), events)
+    kept = await pass_by(WordSpy("pecan", window), events)
 
     assert find_item(changed) == ReasoningContent(text="a [nut]")
     assert join_deltas(changed, "signature") == ""

@@ -34,6 +34,7 @@ def _survey(application: Application) -> Iterator[Finding]:
     yield from _survey_plugins(application)
     yield from _survey_ensembles(application)
     yield from locate_findings(configuration, _survey_servers(application))
+    yield from locate_findings(configuration, _survey_guards(application))
     yield from locate_findings(configuration, _survey_names(application))
 
 
@@ -75,6 +76,13 @@ def _survey_servers(application: Application) -> Iterator[Finding]:
             access_servers(application.configuration, [name])
         except ConverseError as error:
             yield from _read_error(error, f"mcp.{name}", str(error))
+
+
+def _survey_guards(application: Application) -> Iterator[Finding]:
+    try:
+        _ = application.guards
+    except ConverseError as error:
+        yield from _read_error(error, "guards", str(error))
 
 
 def _survey_names(application: Application) -> Iterator[Finding]:

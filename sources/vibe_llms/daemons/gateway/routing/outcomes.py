@@ -15,6 +15,7 @@ from vibe_llms.exceptions import (
     ContextOverflowError,
     ControlError,
     ConverseError,
+    GuardError,
     LimitError,
     ProviderError,
     ProviderFault,
@@ -101,7 +102,7 @@ def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
     is_hopeless = (
         fault in _REQUEST_FAULTS
         and not isinstance(error, _MODEL_ERRORS)
-        and (not is_foreign or isinstance(error, LimitError))
+        and (not is_foreign or isinstance(error, GuardError | LimitError))
     )
     hold_seconds: float | None = None
     if fault in _HOLD_FAULTS and isinstance(error, AccessError | ProviderError):
@@ -117,6 +118,8 @@ def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
 
 def _is_unsent(error: ConverseError) -> bool:
     """Return whether the error was raised before anything was sent."""
+    if isinstance(error, GuardError):
+        return error.part == "request"
     return isinstance(error, (RequestError, TranslationLossError)) and not isinstance(
         error, ContextOverflowError
     )
@@ -133,6 +136,8 @@ def may_be_billed(error: ConverseError) -> bool:
         return error.stage is not Stage.CONNECT
     if isinstance(error, ProviderError):
         return error.status is None or error.status < 400
+    if isinstance(error, GuardError):
+        return error.part == "answer"
     if isinstance(error, LimitError):
         return error.limit != "request_bytes"
     return error.stage in (Stage.FRAME, Stage.DECODE)
