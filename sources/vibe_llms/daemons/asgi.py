@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -22,6 +21,8 @@ from vibe_llms.daemons.server.asgi_types import (
     Scope,
     Send,
 )
+from vibe_llms.daemons.server.exchange import ServedExchange
+from vibe_llms.daemons.server.heads import encode_names, encode_values
 from vibe_llms.exceptions import LimitError, RequestError, Stage
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
@@ -38,9 +39,14 @@ NOTHING: Final[Mapping[str, str]] = {}
 class HttpCall:
     """One HTTP request with its response.
 
+    Args:
+        exchange: The same request at the server of this package, where ``receive`` and ``send`` are
+            its own: whole bodies need no messages then.
+
     Attributes:
         method, path: The path is decoded and has no query.
         headers: Names in lower case; the last value of a repeated name.
+        notes: What follows from the head alone, for further requests on the connection with it.
         loop: The event loop of the request. To ask for the running one takes a call of the system.
         request_id: The gateway's id for the request, in logs and for the client.
         status: Status of the response once it has started; 0 before.
@@ -48,6 +54,7 @@ class HttpCall:
         names: Parts of the path, by the names in its route's pattern.
         began: Start of the response, by the event loop's clock.
         is_gone: Whether the client disconnected before the response was complete.
+        task: The task that was current when the call was made; the request's.
         added: Headers to add to any response, including errors.
         body_types: Accepted media types of the body.
         value_limit: Most JSON values in the body.
@@ -56,6 +63,7 @@ class HttpCall:
     """
 
     __slots__ = (
+        "_exchange",
         "_has_trailers",
         "_limit",
         "_receive",
@@ -70,11 +78,13 @@ class HttpCall:
         "loop",
         "method",
         "names",
+        "notes",
         "path",
         "received_bytes",
         "request_id",
         "scope",
         "status",
+        "task",
         "value_limit",
     )
 
@@ -83,20 +93,22 @@ class HttpCall:
         scope: Scope,
         receive: Receive,
         send: Send,
-        *,
         request_id: str,
         limit: int,
         value_limit: int | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        exchange: ServedExchange | None = None,
     ) -> None:
         self.scope = scope
+        self._exchange = exchange
         self.loop = asyncio.get_running_loop() if loop is None else loop
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers: Mapping[str, str] = {
-            name.decode(): value.decode() if value.isascii() else value.decode("latin-1")
-            for name, value in scope["headers"]
-        }
+        self.headers: Mapping[str, str]
+        if exchange is None:
+            self.headers, self.notes = _decode_headers(scope["headers"]), dict[str, Any]()
+        else:
+            self.headers, self.notes = exchange.fields, exchange.notes
         self.request_id = request_id
         self.status = 0
         self.received_bytes = 0
@@ -106,6 +118,8 @@ class HttpCall:
         self.added: Mapping[str, str] = NOTHING
         self.body_types: tuple[str, ...] = (JSON,)
         self.id_header = ""
+        # Without the loop, it takes a call of the system.
+        self.task: asyncio.Task[object] | None = asyncio.current_task(self.loop)
         self._receive, self._send = receive, send
         self._limit = limit
         self.value_limit = limit if value_limit is None else value_limit
@@ -140,8 +154,28 @@ class HttpCall:
             value_limit=self.value_limit,
             loop=self.loop,
         )
-        call.names, call.headers = self.names, self.headers
+        call.names, call.headers, call.notes = self.names, self.headers, self.notes
         return call
+
+    def take_body(self) -> bytes | None:
+        """Return the body of the request if all of it has arrived; else ``None``.
+
+        Raises:
+            RequestError: The body is compressed, or has another media type.
+            LimitError: The body exceeds ``request_bytes``.
+        """
+        body = None if self._exchange is None else self._exchange.take_body()
+        if body is None:
+            return None
+        headers = self.headers
+        if "content-encoding" in headers:
+            self._ensure_uncompressed()
+        if body and headers.get("content-type") not in self.body_types:
+            self._ensure_type()
+        self.received_bytes = len(body)
+        if self.received_bytes > self._limit:
+            raise self._refuse_size()
+        return body
 
     async def read_body(self) -> bytes:
         """Return the body of the request.
@@ -151,6 +185,9 @@ class HttpCall:
             LimitError: The body exceeds ``request_bytes``; the rest is not read.
             ClientGone: The client disconnected.
         """
+        taken = self.take_body()
+        if taken is not None:
+            return taken
         headers = self.headers
         if "content-encoding" in headers:
             self._ensure_uncompressed()
@@ -258,13 +295,14 @@ class HttpCall:
 
     def watch_client(self) -> None:
         """Cancel the current task if the client disconnects. Call this after reading the body."""
-        task = asyncio.current_task(self.loop)
-        assert task is not None
+        if self._exchange is not None:
+            self._exchange.watch(self._disconnect)
+            return
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is not None:  # the server of this package calls back, which needs no task
-            on_gone(partial(self.disconnect, task))
+            on_gone(self._disconnect)
         else:
-            self._watcher = asyncio.create_task(self._watch(task))
+            self._watcher = asyncio.create_task(self._watch())
 
     @contextmanager
     def cancelling_on_disconnect(self) -> Iterator[None]:
@@ -277,18 +315,20 @@ class HttpCall:
         if on_gone is None:
             yield
             return
-        task = asyncio.current_task(self.loop)
-        assert task is not None
-        on_gone(lambda: self.disconnect(task))
+        on_gone(self._disconnect)
         try:
             yield
         finally:
             on_gone(None)
 
-    async def _watch(self, task: asyncio.Task[object]) -> None:
+    async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.disconnect(task)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        assert self.task is not None
+        self.disconnect(self.task)
 
     def disconnect(self, task: asyncio.Task[object]) -> None:
         """Cancel a task of this request: the client has disconnected, or must be disconnected."""
@@ -306,7 +346,13 @@ class HttpCall:
         self, status: int, body: bytes, headers: Mapping[str, str], *, content_type: str = JSON
     ) -> None:
         """Send a complete response."""
-        headers = {"content-type": content_type, "content-length": str(len(body)), **headers}
+        headers = {"content-type": content_type, **headers}
+        if self._exchange is not None:
+            self._exchange.answer(status, self._complete_headers(headers), body)
+            self.status = status
+            self.began = self.loop.time()
+            return
+        headers["content-length"] = str(len(body))
         await self._send(self._compose_start(status, headers))
         await self._send({"type": "http.response.body", "body": body})
 
@@ -331,24 +377,23 @@ class HttpCall:
             self._has_trailers = self._supports_trailers
             if not self._has_trailers:
                 headers = {name: text for name, text in headers.items() if name != _TRAILER}
-        if self.added:
-            headers = {**headers, **self.added}
-        if self.id_header and self.id_header not in headers:
-            headers = {**headers, self.id_header: self.request_id}
-        # The inverse of how headers of an upstream are decoded (:mod:`vibe_llms.wire`).
-        encoded = [
-            (
-                name.encode(),
-                value.encode() if value.isascii() else value.encode("utf-8", "surrogateescape"),
-            )
-            for name, value in headers.items()
-        ]
+        headers = self._complete_headers(headers)
+        values = encode_values(headers.values()) if headers else ()
+        encoded = list(zip(encode_names(tuple(headers)), values, strict=False))
         self.status = status
         self.began = self.loop.time()
         start = {"type": "http.response.start", "status": status, "headers": encoded}
         if self._has_trailers:
             start["trailers"] = True
         return start
+
+    def _complete_headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the headers of a response with those that any response has."""
+        if self.added:
+            headers = {**headers, **self.added}
+        if self.id_header and self.id_header not in headers:
+            headers = {**headers, self.id_header: self.request_id}
+        return headers
 
     @property
     def _supports_trailers(self) -> bool:
@@ -369,6 +414,23 @@ class HttpCall:
         if self._has_trailers:
             lines = [(name.encode(), text.encode("ascii")) for name, text in trailers.items()]
             await self._send({"type": "http.response.trailers", "headers": lines})
+
+
+def _decode_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {
+        name.decode(): value.decode() if value.isascii() else value.decode("latin-1")
+        for name, value in headers
+    }
+
+
+def find_exchange(receive: Receive, send: Send) -> ServedExchange | None:
+    """Return the exchange at the server of this package, unless the functions are wrapped."""
+    try:
+        exchange: object = send.__self__  # type: ignore[attr-defined]
+        is_own = exchange.__class__ is ServedExchange and receive.__self__ is exchange  # type: ignore[attr-defined]
+    except AttributeError:  # a plain function
+        return None
+    return cast(ServedExchange, exchange) if is_own else None
 
 
 def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:

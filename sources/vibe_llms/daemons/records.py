@@ -13,6 +13,9 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss
 
+TokenCounts: TypeAlias = tuple[int, int, int]
+"""Input, output, and the part of the input that was read from a cache."""
+
 
 @frozen(kw_only=True)
 class UpstreamAttempt:
@@ -61,7 +64,9 @@ class CallRecord(msgspec.Struct, kw_only=True, eq=False):
         first_seconds: Time to the first byte of the response; ``None`` without one.
         seconds: Time to its end.
         sent_bytes: Bytes of the response body that were sent.
-        usage: Tokens used, as far as known.
+        tokens: Input, output and cached input, for metrics, where the usage was not read.
+        unread_usage: Reads the usage when it is first needed.
+        known_usage: Use :attr:`usage`, which reads it.
         is_estimated: The answer broke off before its usage was known; the output is estimated.
         cents: Cost in US cents, as far as known.
         losses: Losses of the translation.
@@ -89,13 +94,41 @@ class CallRecord(msgspec.Struct, kw_only=True, eq=False):
     first_seconds: float | None = None
     seconds: float = 0.0
     sent_bytes: int = 0
-    usage: Usage | None = None
+    tokens: TokenCounts | None = None
+    unread_usage: Callable[[], Usage | None] | None = None
+    known_usage: Usage | None = None
     is_estimated: bool = False
     cents: Decimal | None = None
     losses: tuple[Loss, ...] = ()
     attempts: tuple[UpstreamAttempt, ...] = ()
     cache: str = ""
     contents: Contents | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens used, as far as known."""
+        if self.unread_usage is not None:
+            unread, self.unread_usage = self.unread_usage, None
+            self.known_usage = unread()
+        return self.known_usage
+
+    @usage.setter
+    def usage(self, usage: Usage | None) -> None:
+        self.tokens = self.unread_usage = None
+        self.known_usage = usage
+
+    def count_tokens(self) -> TokenCounts:
+        """Return the counts for metrics; unknown ones are zero."""
+        if self.tokens is not None:
+            return self.tokens
+        usage = self.usage
+        if usage is None:
+            return 0, 0, 0
+        return (
+            usage.total_input_tokens or 0,
+            usage.total_output_tokens or 0,
+            usage.cache_read_tokens or 0,
+        )
 
 
 Listener: TypeAlias = Callable[[CallRecord], None]

@@ -13,7 +13,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
-from vibe_llms.daemons.asgi import STAGE_HEADER, HttpCall, drop_frames, read_credential
+from vibe_llms.daemons.asgi import (
+    STAGE_HEADER,
+    HttpCall,
+    drop_frames,
+    find_exchange,
+    read_credential,
+)
 from vibe_llms.daemons.lateness import LoopWatch
 from vibe_llms.daemons.logged_bodies import Contents
 from vibe_llms.daemons.pages import PREFLIGHT_HEADER, compose_page_headers
@@ -137,10 +143,12 @@ class Service:
             scope,
             receive,
             send,
-            request_id=generate_request_id(),
-            limit=self.limits.request_bytes,
-            value_limit=self.limits.request_values,
-            loop=loop,
+            # By place, as names would be gathered in a dictionary first.
+            generate_request_id(),
+            self.limits.request_bytes,
+            self.limits.request_values,
+            loop,
+            find_exchange(receive, send),
         )
         headers = call.headers
         record = CallRecord(
@@ -251,10 +259,25 @@ class Service:
         record.route = route.pattern
         try:
             try:
-                if route.is_admitted:
-                    await self._admit(route, call, record)
-                else:
+                if not route.is_admitted:
                     await route.handler(call, record)
+                    return
+                due = record.started + self.limits.total_seconds
+                deadline = self._access_deadlines(call.loop).begin(due, call.task)
+                try:
+                    if not self._admission.try_acquire():
+                        with call.cancelling_on_disconnect():
+                            await self._admission.acquire()
+                    try:
+                        await route.handler(call, record)
+                    finally:
+                        self._admission.release()
+                except asyncio.CancelledError as error:
+                    if call.is_gone or not deadline.uncancel():
+                        raise
+                    raise self._refuse_duration() from error
+                finally:
+                    deadline.end()
             except ClientGone:
                 raise
             except Exception as error:
@@ -266,9 +289,8 @@ class Service:
                 raise
             drop_frames(error)
             _note_gone(record, call)
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
+            if call.task is not None:
+                call.task.uncancel()
 
     async def _fail(
         self, error: Exception, route: Route, call: HttpCall, record: CallRecord
@@ -288,30 +310,15 @@ class Service:
         finally:
             drop_frames(error)
 
-    async def _admit(self, route: Route, call: HttpCall, record: CallRecord) -> None:
-        """Call the handler within the limits on concurrent requests and their duration."""
+    def _refuse_duration(self) -> LimitError:
         seconds = self.limits.total_seconds
-        deadline = self._access_deadlines(call.loop).begin(record.started + seconds)
-        try:
-            if not self._admission.try_acquire():
-                with call.cancelling_on_disconnect():
-                    await self._admission.acquire()
-            try:
-                await route.handler(call, record)
-            finally:
-                self._admission.release()
-        except asyncio.CancelledError as error:
-            if call.is_gone or not deadline.uncancel():
-                raise
-            raise LimitError(
-                detail=f"The request exceeded total_seconds = {seconds:g}.",
-                remedy="Send a smaller request, or raise total_seconds in the server's file.",
-                limit="total_seconds",
-                value=seconds,
-                stage=Stage.EXECUTE,
-            ) from error
-        finally:
-            deadline.end()
+        return LimitError(
+            detail=f"The request exceeded total_seconds = {seconds:g}.",
+            remedy="Send a smaller request, or raise total_seconds in the server's file.",
+            limit="total_seconds",
+            value=seconds,
+            stage=Stage.EXECUTE,
+        )
 
     def _access_deadlines(self, loop: asyncio.AbstractEventLoop) -> Deadlines:
         if self._deadlines is None or self._deadlines.loop is not loop:

@@ -12,6 +12,12 @@ from vibe_llms.messages.trusting import trusted
 
 _make_usage: Final = trusted(Usage)
 
+_SHORT_NAMES: Final = {
+    f"{each}_tokens": f"{each}_token_details"
+    for each in ("input", "output", "prompt", "completion")
+}
+"""Names of the parts of a total in transcriptions."""
+
 
 def normalize_openai_usage(
     native: Mapping[str, Any], *, input_name: str, output_name: str
@@ -35,12 +41,12 @@ def normalize_openai_usage(
         "reasoning_tokens",
     )
     cached = cache_writes = input_audio = reasoning = output_audio = None
-    if details := _find_details(native, input_name):
+    if details := native.get(f"{input_name}_details") or native.get(_SHORT_NAMES[input_name]):
         cached, cache_writes, input_audio, cache_creations = read_counts(
             details, "cached_tokens", "cache_write_tokens", "audio_tokens", "cache_creation_tokens"
         )
         cache_writes = cache_creations if cache_writes is None else cache_writes
-    if details := _find_details(native, output_name):
+    if details := native.get(f"{output_name}_details") or native.get(_SHORT_NAMES[output_name]):
         reasoning, output_audio = read_counts(details, "reasoning_tokens", "audio_tokens")
     cached = cache_hits if cached is None else cached
     if not (cached or cache_writes or input_audio or reasoning or output_audio):  # nothing to split
@@ -73,8 +79,3 @@ def normalize_openai_usage(
         output_audio_tokens=output_parts["output_audio"],
         native=write_json(native),
     )
-
-
-def _find_details(native: Mapping[str, Any], total: str) -> Any:
-    """Return the parts of a total; transcription calls them ``input_token_details``."""
-    return native.get(f"{total}_details") or native.get(f"{total.removesuffix('s')}_details")

@@ -53,14 +53,18 @@ class Deadlines:
         self.open: set[Deadline] = set()
         self._timer_due = inf
 
-    def begin(self, due: float) -> Deadline:
-        """Start a deadline: cancel the current task at a time, unless the deadline is ended before.
+    def begin(self, due: float, task: asyncio.Task[object] | None = None) -> Deadline:
+        """Start a deadline: cancel a task at a time, unless the deadline is ended before.
 
         Args:
             due: Time of expiry, by the clock of the event loop.
+            task: The task; by default the current one.
         """
-        task = asyncio.current_task(self.loop)  # without the loop, it takes a call of the system
-        assert task is not None
+        if task is None:
+            task = asyncio.current_task(
+                self.loop
+            )  # without the loop, it takes a call of the system
+            assert task is not None
         deadline = Deadline(self, task, due)
         self.open.add(deadline)
         if due < self._timer_due:

@@ -68,8 +68,11 @@ class OpenAIService(Vendor):
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Return the key, and its organization and project."""
-        headers = dict(super().compose_headers(key, native))
-        for name, variable in _ACCOUNT_VARIABLES.items() if self._is_at_openai() else ():
+        headers = super().compose_headers(key, native)
+        if not self._is_at_openai():
+            return headers
+        headers = dict(headers)
+        for name, variable in _ACCOUNT_VARIABLES.items():
             identity = str(self.settings.values.get(name) or os.environ.get(variable, "")).strip()
             if identity:
                 headers[f"openai-{name}"] = identity

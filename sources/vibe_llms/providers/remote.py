@@ -21,6 +21,7 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.interfaces import GenusModel, ModelDescriptor, Translation
+from vibe_llms.providers.passed_headers import PassedHeaders
 from vibe_llms.providers.rates import RateLimiter, Ticket
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.request_encoding import EncodedBody, encode_body
@@ -130,6 +131,8 @@ class RemoteClient:
         self._integrator: Any = None
         self._key: Secret | None = None
         self._is_key_settled = False
+        self._passed_headers = PassedHeaders(vendor)
+        self._scrubbed_for: tuple[Secret | None, RemoteSettings] | None = None
         self._scrubbed_sources: object = None  # what the scrubbers were made from
         self._scrubbers: dict[Literal["error", "answer"], Scrubber] = {}
         self._address = describe_address(vendor.settings.base_url)
@@ -354,37 +357,37 @@ class RemoteClient:
             ConverseError: It could not be sent.
         """
         vendor = self.vendor
-        ours = {**vendor.compose_headers(self.require_key(), {}), **vendor.settings.headers}
-        sent: dict[str, str | Secret] = {
-            "accept": "*/*",
-            **ours,
-            **headers,
-            **compose_trace_headers(),
-        }
-        for name, value in ours.items():
-            if value.__class__ is Secret:
-                sent[name] = value
         request = _make_request(
-            method=method, url=vendor.settings.base_url + path, headers=sent, body=body
+            method=method,
+            url=vendor.settings.base_url + path,
+            headers=self._passed_headers.merge(self.require_key(), headers),
+            body=body,
         )
-        ticket = Ticket(self.limiter)
+        limiter = self.limiter
+        tokens = limiter.estimate(len(body)) if limiter.counts_tokens else 0.0
         try:
-            await ticket.acquire(len(body))
+            if not limiter.admit(tokens):
+                await limiter.acquire(tokens)
             exchange = await self._access_transport().send(request)
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
-        ticket.learn(exchange.headers)
+        if "0" in exchange.headers.values():  # most answers report no exhausted limit
+            limiter.learn(exchange.headers)
         return GuardedExchange(exchange, self._access_scrubber(is_error=exchange.status >= 400))
 
     def _access_scrubber(self, *, is_error: bool) -> Scrubber:
         """Return the scrubber that removes our secrets from a passed-through answer."""
         settings = self.vendor.settings
         credentials = self.vendor.cloud_credentials
+        if credentials is None and self._scrubbed_for == (self._key, settings):
+            return self._scrubbers["error" if is_error else "answer"]
         obtained = [] if credentials is None else [x.reveal() for x in credentials.list_secrets()]
-        sources = self._key and self._key.reveal(), obtained, settings
+        key = None if self._key is None else self._key.reveal()
+        sources = key, obtained, settings
         if sources != self._scrubbed_sources:
             self._scrubbed_sources, secrets = sources, self.list_secrets()
+            self._scrubbed_for = self._key, settings
             public = [text for name, text in settings.headers.items() if not is_secret_name(name)]
             private_secrets = [each for each in secrets if each not in public]
             self._scrubbers = {

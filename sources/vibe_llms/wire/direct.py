@@ -81,7 +81,10 @@ class DirectTransport:
                     is_bodiless=head.startswith(b"HEAD "),
                     deadline=facts.started + _or_infinity(timeouts.total_seconds),
                 )
-                await connection.wait_until_ready(timeouts.first_byte_seconds, "first-byte")
+                due = pool.loop.time() + _or_infinity(timeouts.first_byte_seconds)
+                # In a loop here, as a coroutine of its own would take longer than the wait.
+                while (waiter := connection.expect_head(due, "first-byte")) is not None:
+                    await waiter
             except BaseException:
                 connection.abort()
                 raise
@@ -196,8 +199,9 @@ class DirectExchange(BoundedExchange):
         self._pool = pool
         self._facts = facts
         self._failure: ConverseError | None = None
-        super().__init__(connection.answer.status, connection.answer.headers, limit)
-        coding = self.headers.get("content-encoding")
+        answer = connection.answer
+        super().__init__(answer.status, answer.headers, limit)
+        coding = answer.headers.get("content-encoding")
         try:
             self._decompressor = None if coding is None else choose_decompressor(coding)
         except faults.UnknownCoding:
@@ -226,6 +230,20 @@ class DirectExchange(BoundedExchange):
                 self._end(connection)
             if data:
                 return data
+
+    async def read(self, limit: int | None = None) -> bytes:
+        """Return the whole body; see :class:`Exchange`."""
+        connection = self._connection
+        if (
+            connection is not None
+            and connection.answer.is_complete
+            and self._decompressor is None
+            and limit is None
+        ):  # as small answers, which need no wait
+            data = self._read(connection)
+            self._end(connection)
+            return data
+        return await super().read(limit)
 
     @property
     def _has_compressed(self) -> bool:

@@ -43,6 +43,21 @@ def _show_url(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
+class FixedHeaders(dict[str, str | Secret]):
+    """Headers of many requests, which never change, so that they are written once.
+
+    Attributes:
+        head: Head of a request with these headers, up to its length, behind what it was written
+            for: method, target and proxy.
+    """
+
+    __slots__ = ("head",)
+
+    def __init__(self, headers: Mapping[str, str | Secret]) -> None:
+        super().__init__(headers)
+        self.head: tuple[object, object, object, bytes] | None = None
+
+
 @frozen(kw_only=True, slots=False)
 class WireRequest:
     """One HTTP request.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from decimal import Decimal
 
-from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.calls import GatewayCall, skipped_if
 from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
 from vibe_llms.daemons.gateway.routing.outcomes import may_be_billed
 from vibe_llms.exceptions import ConverseError
@@ -14,6 +14,7 @@ from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand, Grant, Reservation
 
 
+@skipped_if(lambda gateway, face: not gateway.needs_key)
 def account(call: GatewayCall) -> Awaitable[None]:
     """Reserve the estimated cost, and settle the real one; a refused request costs nothing.
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vibe_llms.daemons.bodies import (
+    LARGE_BYTES,
     decode_body,
     decode_if_valid,
     ensure_few_values,
     may_have_many_values,
     perform_sized,
 )
-from vibe_llms.daemons.gateway.calls import GatewayCall, read_body
+from vibe_llms.daemons.gateway.calls import GatewayCall, read_body, skipped_if
 from vibe_llms.daemons.gateway.gateway import ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import can_pass, pass_through
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
@@ -42,19 +43,39 @@ async def _authorize(call: GatewayCall) -> None:
     await call.proceed()
 
 
-async def read(call: GatewayCall) -> None:
+def read(call: GatewayCall) -> Awaitable[None]:
     """Read the body: the model's name, and whether the answer is a stream."""
-    http, record = call.http, call.record
-    body = await http.read_body()
+    body = call.http.take_body()
+    if body is None or len(body) >= LARGE_BYTES or may_have_many_values(call.http, body):
+        return _read_large(call, body)
+    call.http.watch_client()
+    native = decode_if_valid(body) if _may_be_translated(call) else None
+    return _take(call, body, native)
+
+
+async def _read_large(call: GatewayCall, body: bytes | None) -> None:
+    http = call.http
+    if body is None:
+        body = await http.read_body()
     if may_have_many_values(http, body) and not is_form(http.headers.get("content-type", "")):
         await ensure_few_values(http, body)
     http.watch_client()
-    if call.read is read_body and call.face.name in call.gateway.translated:
+    native = None
+    if _may_be_translated(call):
         native = await perform_sized(body, partial(decode_if_valid, body))
-        call.decoded = None if native is None else (body, native)
+    await _take(call, body, native)
+
+
+def _may_be_translated(call: GatewayCall) -> bool:
+    return call.face.name in call.gateway.translated and call.read is read_body
+
+
+def _take(call: GatewayCall, body: bytes, native: dict[str, Any] | None) -> Awaitable[None]:
+    call.decoded = None if native is None else (body, native)
     request = call.request = call.read(call, body)
+    record = call.record
     record.model, record.streamed = request.model, request.streaming
-    await call.proceed()
+    return call.proceed()
 
 
 def route(call: GatewayCall) -> Awaitable[None]:
@@ -86,6 +107,7 @@ def _choose(call: GatewayCall, upstream: Upstream) -> Awaitable[None]:
     return call.proceed()
 
 
+@skipped_if(lambda gateway, face: gateway.router is None)
 def cache(call: GatewayCall) -> Awaitable[None]:
     """Answer from the model's cache, if the model has a cache."""
     if call.plan is None or call.plan.answers is None:
@@ -95,6 +117,7 @@ def cache(call: GatewayCall) -> Awaitable[None]:
     return answer_from_cache(call, call.plan.answers)
 
 
+@skipped_if(lambda gateway, face: gateway.router is None)
 def fall_back(call: GatewayCall) -> Awaitable[None]:
     """Perform the following stages for one target after the other, until one answers."""
     if call.plan is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.arrivals import authorize, ensure_host, ensure_page
 from vibe_llms.daemons.asgi import HttpCall
@@ -17,6 +17,10 @@ from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
+from vibe_llms.wire.tracing import VIA, VIA_HEADER
+
+_ORIGIN: Final = "origin"
+"""Name of the note that a request comes from a known page, and not from a gateway."""
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
@@ -86,12 +90,17 @@ class Gateway:
             AccessError: The request has a foreign host or origin.
             ProviderError: The request comes from this gateway itself.
         """
+        if http.notes.get(_ORIGIN) is self:
+            VIA.set(self._name)
+            return
         enter(self._name, http.headers)
         if self._authorizer is None:
             ensure_host(http, self._hosts)
         elif http.certificate:
             # Browsers send a client certificate with the requests of any site's pages.
             ensure_page(http, self._hosts)
+        if VIA_HEADER not in http.headers:
+            http.notes[_ORIGIN] = self
 
     async def authorize(self, http: HttpCall, record: CallRecord) -> Grant | None:
         """Return the client's grant; ``None`` without an authorizer.

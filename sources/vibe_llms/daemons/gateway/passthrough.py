@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlencode
 
@@ -11,6 +12,7 @@ from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.file_references import FILE_MARK, refers_to_files
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
+from vibe_llms.daemons.gateway.token_counts import count_tokens
 from vibe_llms.daemons.gateway.upstreams import can_pass_through, is_remote
 from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor, read_usage
 from vibe_llms.daemons.gateway.usage_filter import UsageFilter, ask_for_usage
@@ -112,7 +114,13 @@ async def pass_through(call: GatewayCall) -> None:
         else:
             body = await exchange.read()
             if status < 400:
-                record.usage = read_usage(call.face.dialect.PROTOCOL, body)
+                protocol = call.face.dialect.PROTOCOL
+                tokens = count_tokens(protocol, body)
+                if tokens is None:
+                    record.usage = read_usage(protocol, body)
+                else:
+                    record.tokens = tokens
+                    record.unread_usage = partial(read_usage, protocol, body)
             record.sent_bytes = len(body)
             await call.http.answer(status, body, headers)
     finally:
@@ -147,14 +155,17 @@ def add_query(path: str, client_query: str) -> str:
     return f"{path}{'&' if query else '?'}{urlencode(added)}"
 
 
-def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
+def choose_headers(face: Face, call: HttpCall) -> Mapping[str, str]:
     """Return the client's headers to forward."""
-    headers = {"content-type": call.headers.get("content-type", JSON)}
-    if face.forwarded_headers:
-        for name, value in call.headers.items():
-            if name.startswith(face.forwarded_headers):
-                headers[name] = value
-    return headers
+    noted: dict[str, str] | None = call.notes.get(face.name)
+    if noted is None:
+        noted = {"content-type": call.headers.get("content-type", JSON)}
+        if face.forwarded_headers:
+            for name, value in call.headers.items():
+                if name.startswith(face.forwarded_headers):
+                    noted[name] = value
+        call.notes[face.name] = noted
+    return noted
 
 
 _MEDIA: Final = ("audio/", "image/", "application/octet-stream")

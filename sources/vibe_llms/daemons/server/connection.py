@@ -14,12 +14,8 @@ from vibe_llms.daemons.server.asgi_types import ClientGone, Scope
 from vibe_llms.daemons.server.exchange import BUFFER_BYTES, ServedExchange
 from vibe_llms.daemons.server.heads import CONTINUE, compose_refusal
 from vibe_llms.daemons.server.peers import Peer, describe_peer
-from vibe_llms.daemons.server.requests import (
-    MALFORMED,
-    NOT_IMPLEMENTED,
-    Head,
-    RequestReader,
-)
+from vibe_llms.daemons.server.request_heads import Head
+from vibe_llms.daemons.server.requests import MALFORMED, NOT_IMPLEMENTED, RequestReader
 from vibe_llms.daemons.server.scopes import compose_scope
 from vibe_llms.daemons.server.service import ServedApplication
 from vibe_llms.foundation.optional_packages import advise_extra
@@ -60,6 +56,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     Attributes:
         transport: Transport of the event loop.
+        is_reading_paused: Whether no more input is read, as much is buffered.
         is_writing_paused: Whether the client does not read sent data.
     """
 
@@ -71,7 +68,6 @@ class IncomingConnection(asyncio.BufferedProtocol):
         "_ignores_input",
         "_incoming",
         "_input_due",
-        "_is_reading_paused",
         "_is_surplus",
         "_last_response",
         "_output_due",
@@ -83,6 +79,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         "_upgrade",
         "_websocket",
         "_write_waiters",
+        "is_reading_paused",
         "is_writing_paused",
         "service",
         "transport",
@@ -107,7 +104,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._last_response = b""
         self._discardable_bytes = _LINGER_BYTES
         self._ignores_input = False
-        self._is_reading_paused = False
+        self.is_reading_paused = False
         self._body_seconds = 0.0  # remaining time for a body while reading is paused
         self._input_due = inf
         self._answer_due = inf
@@ -203,6 +200,16 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     # --- callbacks of the reader ---------------------------------------------------------------
 
+    def receive(self, head: Head, body: bytes) -> None:
+        """Receive a whole request."""
+        if self._ignores_input:
+            return
+        exchange = ServedExchange(self, head, body)
+        self._input_due = inf
+        self._schedule(exchange, self._compose_scope(head, exchange.watch))
+        if not exchange.keeps_alive:
+            self._ignores_input = True
+
     def begin(self, head: Head) -> None:
         """Receive the head of a request."""
         if self._ignores_input:
@@ -210,23 +217,23 @@ class IncomingConnection(asyncio.BufferedProtocol):
         if head.is_upgrade:
             self._begin_websocket(head)
             return
-        exchange = ServedExchange(
-            self,
-            head.method,
-            keeps_alive=head.keeps_alive,
-            is_http11=head.version == "1.1",
-            expects_continue=head.expects_continue,
-        )
+        exchange = ServedExchange(self, head)
         self._incoming = exchange
         scope = self._compose_scope(head, exchange.watch)
         if head.expects_continue:  # its timeout starts with the response 100
             self._input_due = self._body_seconds = inf
         else:
             self.start_body_timeout()
+        self._schedule(exchange, scope)
+
+    def _schedule(self, exchange: ServedExchange, scope: Scope) -> None:
+        """Start an exchange, once the earlier ones are over."""
         if self._current is None:
             self._start(exchange, scope)
             return
         self._queue.append((exchange, scope))
+        if len(self._queue) > _PAUSE_ABOVE:
+            self.set_reading_paused(True)
         if len(self._queue) >= _WAITING_REQUESTS:
             exchange.keeps_alive = False
 
@@ -303,7 +310,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
     def start_body_timeout(self) -> None:
         """Start the timeout of a body; it is suspended while reading is paused."""
         self._body_seconds = self.service.settings.body_seconds
-        if self._is_reading_paused:
+        if self.is_reading_paused:
             self._input_due = inf
         else:
             self._input_due = self.service.loop.time() + self._body_seconds
@@ -313,15 +320,15 @@ class IncomingConnection(asyncio.BufferedProtocol):
         incoming = self._incoming
         is_full = incoming is not None and incoming.buffered > BUFFER_BYTES
         must_pause = is_full or len(self._queue) > _PAUSE_ABOVE
-        if must_pause != self._is_reading_paused:
+        if must_pause != self.is_reading_paused:
             self.set_reading_paused(must_pause)
 
     def set_reading_paused(self, must_pause: bool) -> None:
         """Pause or resume reading."""
         incoming = self._incoming
-        if must_pause == self._is_reading_paused or self.transport.is_closing():
+        if must_pause == self.is_reading_paused or self.transport.is_closing():
             return
-        self._is_reading_paused = must_pause
+        self.is_reading_paused = must_pause
         now = self.service.loop.time()
         if must_pause:
             self.transport.pause_reading()
@@ -381,7 +388,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
             is_between = self._reader.is_between
             seconds = settings.idle_seconds if is_between else settings.head_seconds
             self._input_due = self._since + seconds
-            self.adjust_reading()
+            if self.is_reading_paused:
+                self.adjust_reading()
 
     def fail(self, exchange: ServedExchange, status: int) -> None:
         """End an answer that has failed, before or after its start."""
@@ -444,8 +452,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
         if transport.is_closing():
             return
         self._input_due = self.service.loop.time() + LINGER_SECONDS
-        if self._is_reading_paused:
-            self._is_reading_paused = False
+        if self.is_reading_paused:
+            self.is_reading_paused = False
             transport.resume_reading()
         if transport.can_write_eof():
             transport.write_eof()

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.server.asgi_types import BrokenAnswer, ClientGone, Message, Scope
-from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head, compose_last_chunk
+from vibe_llms.daemons.server.heads import (
+    BODILESS,
+    LAST_CHUNK,
+    compose_head,
+    compose_last_chunk,
+    compose_whole,
+    encode_values,
+    split_headers,
+)
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.links import ConnectionLink
+    from vibe_llms.daemons.server.request_heads import Head
 
 _logger = logging.getLogger(__name__)
 
@@ -28,12 +37,12 @@ class ServedExchange:
 
     Args:
         connection: Connection of the request.
-        method: HTTP method of the request.
-        keeps_alive: Whether the client wants to reuse the connection.
-        is_http11: Whether the client uses HTTP/1.1, and so supports chunked bodies.
-        expects_continue: Whether the client waits for ``100 Continue`` before it sends the body.
+        head: Head of the request.
+        body: Its body, if all of it has arrived.
 
     Attributes:
+        fields: Headers of the request as texts, by their names in lower case.
+        notes: See :class:`.Head`.
         is_received: Whether the request is complete.
         is_begun: Whether a part of the answer was written.
         is_complete: Whether all of the answer was written.
@@ -58,42 +67,34 @@ class ServedExchange:
         "_remaining_bytes",
         "_waiter",
         "buffered",
+        "fields",
         "is_begun",
         "is_complete",
         "is_gone",
         "is_received",
         "keeps_alive",
+        "notes",
         "task",
     )
 
-    def __init__(
-        self,
-        connection: ConnectionLink,
-        method: str,
-        *,
-        keeps_alive: bool,
-        is_http11: bool,
-        expects_continue: bool,
-    ) -> None:
+    def __init__(self, connection: ConnectionLink, head: Head, body: bytes | None = None) -> None:
         self._connection = connection
-        self._expects_continue = expects_continue
-        self._is_http11 = is_http11
-        self._is_bodiless = method == "HEAD"
-        self._pieces: list[bytes] = []
+        self.fields, self.notes = head.fields, head.notes
+        self._expects_continue = head.expects_continue
+        self._is_http11 = head.version == "1.1"
+        self._is_bodiless = head.method == "HEAD"
+        self._pieces: list[bytes] = [body] if body else []
         self._waiter: asyncio.Future[None] | None = None
         self._listener: Callable[[], object] | None = None
         self._is_read = False
         self._head: Message | None = None
-        self._is_chunked = False
-        self._is_delimited = True
-        self._remaining_bytes: int | None = None
         self._held: bytes | None = None
-        self.keeps_alive = keeps_alive
-        self.is_received = False
+        self.keeps_alive = head.keeps_alive
+        self.is_received = body is not None
         self.is_begun = False
         self.is_complete = False
         self.is_gone = False
-        self.buffered = 0
+        self.buffered = len(body) if body else 0
         self.task: asyncio.Task[None] | None = None
 
     # --- for the connection --------------------------------------------------------------------
@@ -190,8 +191,47 @@ class ServedExchange:
         pieces.clear()
         self.buffered = 0
         self._is_read = self.is_received
-        self._connection.adjust_reading()
+        if self._connection.is_reading_paused:
+            self._connection.adjust_reading()
         return {"type": "http.request", "body": body, "more_body": not self._is_read}
+
+    def take_body(self) -> bytes | None:
+        """Return the whole body if it has arrived, and none of it was received; else ``None``."""
+        pieces = self._pieces
+        if not self.is_received or self._is_read or self.is_gone or self.is_complete:
+            return None
+        if len(pieces) > 1 or self._connection.is_reading_paused:
+            return None
+        self._is_read = True
+        self.buffered = 0
+        return pieces.pop() if pieces else b""
+
+    def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Write a whole answer.
+
+        Args:
+            headers: Headers of the answer; its length is added.
+
+        Raises:
+            ClientGone: The client disconnected.
+            RuntimeError: The answer is invalid, or has begun already.
+        """
+        if self.is_gone:
+            raise ClientGone
+        if self._head is not None or self.is_complete:
+            raise RuntimeError("a whole answer is not allowed at this point")
+        connection, head = self._connection, None
+        is_usual = self.keeps_alive and self._is_http11 and not self._is_bodiless
+        if is_usual and self.is_received and not connection.service.is_ending:
+            head = compose_whole(status, headers, connection.service.date, len(body))
+        if head is None:
+            values = encode_values(headers.values())
+            head = self._compose(status, tuple(headers), values, len(body), len(body))
+        self.is_begun = True
+        connection.transport.write(head if self._is_bodiless else head + body)
+        self.is_complete = True
+        self._listener = None
+        connection.conclude(self)
 
     async def send(self, message: Message) -> None:
         """Write a part of the application's answer.
@@ -260,12 +300,29 @@ class ServedExchange:
         message = self._head
         if message is None:
             raise RuntimeError(f"{_START} must come before {_BODY}")
+        names, values = split_headers(message.get("headers", ()))
+        return self._compose(message["status"], names, values, None, None if has_more else size)
+
+    def _compose(
+        self,
+        status: int,
+        names: tuple[str | bytes, ...],
+        values: tuple[bytes, ...],
+        length: int | None,
+        size: int | None,
+    ) -> bytes:
+        """Return the head of the answer, and decide about its framing.
+
+        Args:
+            length: Length of the body that the application gives, beside its headers.
+            size: Length of the body if it is complete.
+        """
+        self._is_chunked = False
+        self._is_delimited = True
+        self._remaining_bytes: int | None = None
         service = self._connection.service
-        status = message["status"]
         try:
-            head, length, closes = compose_head(
-                status, list(message.get("headers", ())), service.date
-            )
+            head, named_length, closes = compose_head(status, names, values, service.date)
         except ValueError as error:
             raise RuntimeError(f"Invalid head of an answer: {error}") from error
         # If the request is not completely read, the connection cannot be used for another one.
@@ -273,8 +330,9 @@ class ServedExchange:
             self.keeps_alive and not closes and self.is_received and not service.is_ending
         )
         framing = b""
+        length = named_length if length is None else length
         has_length = length is not None
-        if length is None and not has_more:  # the body is complete, so its length is known
+        if length is None:
             length = size
         if status in BODILESS:
             self._is_bodiless = True

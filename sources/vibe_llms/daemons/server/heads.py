@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from operator import itemgetter
 from typing import Final
 
 from vibe_llms.wire.http.heads import is_token
-
-_NAME: Final = itemgetter(0)
-_VALUE: Final = itemgetter(1)
 
 _PHRASES: Final = {each.value: each.phrase for each in HTTPStatus}
 STATUS_LINES: Final = {
@@ -33,12 +29,12 @@ _FRAMING_HEADERS: Final = frozenset(
 
 
 def compose_head(
-    status: int, headers: Sequence[tuple[bytes, bytes]], server_lines: bytes
+    status: int, names: tuple[str | bytes, ...], values: tuple[bytes, ...], server_lines: bytes
 ) -> tuple[bytes, int | None, bool]:
     """Write the head of an answer, up to where the server may add more headers.
 
     Args:
-        headers: Headers of the application.
+        names, values: Headers of the application.
         server_lines: Header lines of the server, which come first.
 
     Returns:
@@ -51,10 +47,16 @@ def compose_head(
     line = STATUS_LINES.get(status)
     if line is None:
         raise ValueError("invalid status")
-    template, framing = _compose_template(tuple(map(_NAME, headers)))
-    values = tuple(map(_VALUE, headers))
-    head = line + server_lines + template % values
-    line_count = 1 + server_lines.count(b"\n") + len(values) - len(framing)
+    template, framing = _compose_template(names)
+    # One check of all values: one with a line break would start another header.
+    text = b"".join(values)
+    if (
+        len(values) != len(names)
+        or text.find(b"\n") >= 0
+        or text.find(b"\r") >= 0
+        or text.find(b"\0") >= 0
+    ):
+        raise ValueError("a header contains a line break")
     size: int | None = None
     closes = False
     for position, lower in framing:
@@ -62,11 +64,65 @@ def compose_head(
             size = _read_size(values[position], size)
         elif lower == b"connection":
             closes = closes or b"close" in values[position].lower()
-    # One check of the whole head: a value with a line break would start another header.
-    breaks = (head.count(b"\n"), head.count(b"\r"))
-    if breaks != (line_count, line_count) or head.find(b"\0") >= 0:
-        raise ValueError("a header contains a line break")
-    return head, size, closes
+    return line + server_lines + template % values, size, closes
+
+
+def compose_whole(
+    status: int, headers: Mapping[str, str], server_lines: bytes, size: int
+) -> bytes | None:
+    """Write the whole head of an answer with a body of this size, on a connection that stays open.
+
+    Twice as fast as :func:`compose_head`, which writes the same for all answers.
+
+    Returns:
+        ``None`` for a head that is not plain: a header about the framing, an invalid name, or an
+        unusual value.
+    """
+    template = _compose_whole_template(status, tuple(headers))
+    values = tuple(headers.values())
+    if template is None or not "".join(values).isprintable():  # no line break, and no NUL
+        return None
+    return STATUS_LINES[status] + server_lines + (template % (*values, size)).encode()
+
+
+@lru_cache(maxsize=256)
+def _compose_whole_template(status: int, names: tuple[str, ...]) -> str | None:
+    try:
+        _, framing = _compose_template(names)
+    except ValueError:
+        return None
+    if framing or status not in STATUS_LINES or status in BODILESS:
+        return None
+    lines = [f"{name.replace('%', '%%')}: %s\r\n" for name in names]
+    return f"{''.join(lines)}content-length: %d\r\n\r\n"
+
+
+def split_headers(
+    headers: Iterable[tuple[bytes, bytes]],
+) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return the names and the values of headers in the form of ASGI."""
+    names, values = [], []
+    for name, value in headers:
+        names.append(name)
+        values.append(value)
+    return tuple(names), tuple(values)
+
+
+def encode_values(values: Iterable[str]) -> tuple[bytes, ...]:
+    """Return header values as bytes; the inverse of how :mod:`vibe_llms.wire` decodes them.
+
+    All are encoded at once, which is much faster than one after the other. A value with a line
+    break becomes several, for which :func:`compose_head` raises ValueError.
+    """
+    text = "\n".join(values)
+    encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogateescape")
+    return tuple(encoded.split(b"\n"))
+
+
+@lru_cache(maxsize=256)
+def encode_names(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Return header names as bytes. Cached, as most answers have one set of names."""
+    return tuple([name.encode() for name in names])
 
 
 def compose_last_chunk(trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -97,13 +153,16 @@ def _read_size(value: bytes, previous: int | None) -> int:
 
 
 @lru_cache(maxsize=256)
-def _compose_template(names: tuple[bytes, ...]) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:
+def _compose_template(
+    names: tuple[str | bytes, ...],
+) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:
     """Return a template of the lines, and the positions and names of headers for the framing.
 
     Cached, as most answers have one set of header names. Raises ValueError.
     """
     lines, framing = [], []
-    for position, name in enumerate(names):
+    for position, text in enumerate(names):
+        name = text.encode() if isinstance(text, str) else text
         lower = _check_name(name)
         if lower in _FRAMING_HEADERS:
             framing.append((position, lower))

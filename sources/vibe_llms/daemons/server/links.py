@@ -16,11 +16,13 @@ class ConnectionLink(Protocol):
     Attributes:
         service: Shared state of all connections of a server.
         transport: Transport of the event loop.
+        is_reading_paused: Whether no more input is read, as much is buffered.
         is_writing_paused: Whether the client does not read sent data.
     """
 
     service: ServedApplication
     transport: asyncio.Transport
+    is_reading_paused: bool
     is_writing_paused: bool
 
     def send_continue(self) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 import httptools
-import msgspec
 
-Headers = list[tuple[bytes, bytes]]
+from vibe_llms.daemons.server.request_heads import Head, Headers, KnownHead, remember_head
+
+_PIECE_BYTES: Final = 65_536
+"""Longest request that is received as a whole."""
 
 MALFORMED: Final = 400
 EXPECTATION_FAILED: Final = 417
@@ -16,29 +18,11 @@ NOT_IMPLEMENTED: Final = 501
 VERSION_NOT_SUPPORTED: Final = 505
 
 
-class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Head of a request.
-
-    Attributes:
-        target: Request target, unchanged.
-        version: ``1.0`` or ``1.1``.
-        headers: Headers, with names in lower case.
-        keeps_alive: Whether another request may follow on the connection.
-        is_upgrade: Whether the client requests an upgrade to a WebSocket.
-        expects_continue: Whether the client waits for ``100 Continue`` before it sends the body.
-    """
-
-    method: str
-    target: bytes
-    version: str
-    headers: Headers
-    keeps_alive: bool
-    is_upgrade: bool
-    expects_continue: bool
-
-
 class RequestSink(Protocol):
-    """Receiver of parsed requests. ``begin`` is called first, ``finish`` last."""
+    """Receiver of parsed requests: of a whole one, or of its parts, ``finish`` last."""
+
+    def receive(self, head: Head, body: bytes) -> None:
+        """Receive a whole request."""
 
     def begin(self, head: Head) -> None:
         """Receive the head of a request."""
@@ -80,10 +64,12 @@ class RequestReader:
     __slots__ = (
         "_bytes_without_body",
         "_framing_head",
+        "_head",
         "_headers",
         "_is_in_body",
         "_is_last",
         "_is_upgraded",
+        "_known",
         "_limit",
         "_parser",
         "_previous_bytes",
@@ -110,6 +96,8 @@ class RequestReader:
         self._is_last = False
         self._is_upgraded = False
         self._refused: int | None = None
+        self._head: Head | None = None
+        self._known: KnownHead | None = None
         # A head that we feed to the parser (see `feed`), and whether the parser is reading it.
         self._framing_head = b""
         self._reads_framing_head = False
@@ -128,6 +116,14 @@ class RequestReader:
             0, or the status of an error. After a request for a WebSocket, the bytes that follow
             it, which are not HTTP and may be empty.
         """
+        known = self._known
+        if known is not None and self.is_between:
+            request = known.match(data) if len(data) <= _PIECE_BYTES else None
+            if request is not None:
+                self.sink.receive(*request)
+                return 0
+            self._known = None
+        received = data if self.is_between else b""
         while True:
             self._size = len(data)
             self._bytes_without_body += self._size
@@ -152,6 +148,9 @@ class RequestReader:
                 return 0 if self._is_last and not self._is_in_body else MALFORMED
             if self._bytes_without_body - self._previous_bytes > self._limit:
                 return MALFORMED if self._is_in_body else HEAD_TOO_LONG
+            if received and self._head is not None:
+                self._known = remember_head(received, self._head)
+            self._head = None
             return 0
 
     def _refuse(self, status: int) -> _RefusedRequest:
@@ -204,9 +203,15 @@ class RequestReader:
         self._is_in_body = True
         self._bytes_without_body = self._previous_bytes = 0
         self._is_last = not parser.should_keep_alive()
-        self.sink.begin(
-            Head(method, target, version, headers, not self._is_last, is_upgrade, expects_continue)
+        keeps_alive = not self._is_last
+        fields = {
+            name.decode(): value.decode() if value.isascii() else value.decode("latin-1")
+            for name, value in headers
+        }
+        head = self._head = Head(
+            method, target, version, headers, fields, keeps_alive, is_upgrade, expects_continue, {}
         )
+        self.sink.begin(head)
 
     def on_body(self, body: bytes) -> None:
         """Handle a part of a body."""

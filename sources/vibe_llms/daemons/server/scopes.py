@@ -8,8 +8,9 @@ from urllib.parse import unquote_to_bytes
 
 from vibe_llms.daemons.server.asgi_types import DISCONNECT_EXTENSION, TRAILERS_EXTENSION, Scope
 from vibe_llms.daemons.server.peers import Peer
-from vibe_llms.daemons.server.requests import Head
+from vibe_llms.daemons.server.request_heads import Head
 
+_BASE: Final = "scope"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 
 
@@ -22,6 +23,19 @@ def compose_scope(
         state: State that the application stored at its start; the request has a copy.
         watch: Function of the extension that reports when the client disconnects.
     """
+    base: Scope | None = head.notes.get(_BASE)
+    if base is None:
+        base = head.notes[_BASE] = _compose_base(head, peer)
+    return {
+        **base,
+        "headers": head.headers[:],  # equal heads share one list
+        "state": dict(state),
+        "extensions": {**peer.extensions, DISCONNECT_EXTENSION: watch, TRAILERS_EXTENSION: {}},
+    }
+
+
+def _compose_base(head: Head, peer: Peer) -> Scope:
+    """Return the part of a scope that all requests with this head have, on one connection."""
     path, _, query = head.target.partition(b"?")
     if not path.startswith(b"/"):
         path = _find_path(path)
@@ -36,11 +50,8 @@ def compose_scope(
         "raw_path": path,
         "query_string": query,
         "root_path": "",
-        "headers": head.headers,
         "client": peer.client,
         "server": peer.server,
-        "state": dict(state),
-        "extensions": {**peer.extensions, DISCONNECT_EXTENSION: watch, TRAILERS_EXTENSION: {}},
     }
 
 

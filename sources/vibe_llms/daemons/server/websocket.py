@@ -18,8 +18,9 @@ from websockets.protocol import CLOSING, OPEN
 from websockets.server import ServerProtocol
 
 from vibe_llms.daemons.server.asgi_types import ClientGone, Message, Scope
-from vibe_llms.daemons.server.heads import compose_head, compose_refusal
-from vibe_llms.daemons.server.requests import MALFORMED, Head
+from vibe_llms.daemons.server.heads import compose_head, compose_refusal, split_headers
+from vibe_llms.daemons.server.request_heads import Head
+from vibe_llms.daemons.server.requests import MALFORMED
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.links import ConnectionLink
@@ -285,7 +286,7 @@ class WebSocket:
 
     def _accept(self, message: Message) -> None:
         # Checked before any of it is sent: a value could contain a line break.
-        compose_head(200, message.get("headers", ()), b"")
+        compose_head(200, *split_headers(message.get("headers", ())), b"")
         headers = self._response.headers
         for name, value in message.get("headers", ()):
             headers[name.decode("latin-1")] = value.decode("latin-1")
@@ -316,7 +317,8 @@ class WebSocket:
 
     def _compose_refusal(self, message: Message) -> bytes:
         date = self._connection.service.date
-        head, _, _ = compose_head(message["status"], message.get("headers", ()), date)
+        headers = split_headers(message.get("headers", ()))
+        head, _, _ = compose_head(message["status"], *headers, date)
         size = len(self._refusal_body)
         framing = b"content-length: %d\r\nconnection: close\r\n\r\n" % size
         return head + framing + self._refusal_body

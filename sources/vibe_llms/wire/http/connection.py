@@ -99,12 +99,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.answer.begin(is_bodiless=is_bodiless)
         self._is_in_use = True
         self._total_due = deadline
-        if self._transport is None or self.is_closing:
+        transport = self._transport
+        if transport is None or self.is_lost or transport.is_closing():
             self.fault = ConnectionError()
         elif len(body) <= _MAX_JOINED_BYTES:
-            self._transport.write(head + body)
+            transport.write(head + body)
         else:
-            self._transport.write(head)
+            transport.write(head)
             self._unsent = memoryview(body)
             self._send_piece()
 
@@ -132,17 +133,25 @@ class HttpConnection(asyncio.BufferedProtocol):
         finally:
             self._forget_waiter()
 
+    def expect_head(self, due: float, phase: str) -> asyncio.Future[None] | None:
+        """Return a future for more of the response's head; ``None`` once the head has arrived.
+
+        Raises:
+            Exception: The fault, if the head will not arrive.
+        """
+        if self._waiter is not None and self._waiter.done():
+            self._forget_waiter()
+        if self.answer.is_ready:
+            return None
+        if self.fault is not None:
+            raise self.fault
+        return self._create_waiter(due, phase)
+
     async def wait_until_ready(self, seconds: float | None, phase: str) -> None:
         """Wait for the headers of the response; raise the fault if they do not arrive."""
         due = inf if seconds is None else self._loop.time() + seconds
-        while not self.answer.is_ready:
-            if self.fault is not None:
-                raise self.fault
-            waiter = self._create_waiter(due, phase)
-            try:
-                await waiter
-            finally:
-                self._waiter, self._due = None, inf
+        while (waiter := self.expect_head(due, phase)) is not None:
+            await waiter
 
     def _create_waiter(self, due: float, phase: str) -> asyncio.Future[None]:
         """Return a future for the next bytes or fault. The caller removes it afterwards."""

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 import attrs
@@ -14,6 +14,7 @@ import attrs
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.wire.exchanges import FixedHeaders
 
 _PORTS: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -111,6 +112,11 @@ def compose_head(
         RequestError: A header contains a line end or NUL.
         ValueError: Another part is invalid.
     """
+    is_fixed = headers.__class__ is FixedHeaders and method in _WITH_BODY
+    if is_fixed:
+        known = cast(FixedHeaders, headers).head
+        if known is not None and known[:3] == (method, target, proxy):
+            return b"%bContent-Length: %d\r\n\r\n" % (known[3], size)
     location = target.path if proxy is None else target.url
     lower_names, template = _compose_template(tuple(headers))
     values = [value.reveal() if isinstance(value, Secret) else value for value in headers.values()]
@@ -127,6 +133,9 @@ def compose_head(
         lines.append(f"Authorization: {target.credentials}\r\n")
     if proxy is not None and proxy.credentials:
         lines.append(f"Proxy-Authorization: {proxy.credentials}\r\n")
+    if is_fixed:
+        written = "".join(lines).encode()
+        cast(FixedHeaders, headers).head = (method, target, proxy, written)
     if size or method in _WITH_BODY:
         lines.append(f"Content-Length: {size}\r\n")
     lines.append("\r\n")

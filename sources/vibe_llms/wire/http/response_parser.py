@@ -13,6 +13,22 @@ HEAD_BYTES: Final = 2 * HEADER_BYTES
 """Limit of all headers of a response, and of interim responses and trailers."""
 
 
+_NAMES: Final[dict[bytes, str]] = {}
+"""Names of headers as they arrive, and in lower case."""
+
+_CACHED_NAMES: Final = 512
+_CACHED_NAME_BYTES: Final = 64
+"""Limits on the cached names, and on the length of each: vendors choose them."""
+
+
+def _read_name(name: bytes) -> str:
+    """Return the name of a header in lower case."""
+    text = name.decode("latin-1").lower()
+    if len(_NAMES) < _CACHED_NAMES and len(name) <= _CACHED_NAME_BYTES:
+        _NAMES[name] = text
+    return text
+
+
 class _StopParsing(Exception):
     """Stops the parser: the following bytes do not belong to the response."""
 
@@ -145,6 +161,7 @@ class AnswerReader:
         if 100 <= status < 200 and status != 101:
             return
         raw = self._raw
+        values = b"".join(raw.values())
         if (
             self._bytes_without_body > HEADER_BYTES
             and max(map(len, raw.values()), default=0) > HEADER_BYTES
@@ -152,16 +169,19 @@ class AnswerReader:
             # A flag, as the error that the parser raises does not show the reason.
             self._is_head_too_long = True
             raise _StopParsing
-        if status < 200 or b"".join(raw.values()).find(b"\0") >= 0:
+        if status < 200 or values.find(b"\0") >= 0:
             raise _StopParsing
         self.status = status
-        # Without naming the encoding, as that makes decoding much slower.
-        self.headers = {
-            (name.decode() if name.isascii() else name.decode("latin-1")).lower(): (
-                value.decode() if value.isascii() else value.decode("utf-8", "surrogateescape")
-            ).strip(" \t")
-            for name, value in raw.items()
-        }
+        if values.isascii():  # then, decoding is much faster without naming the encoding
+            self.headers = {
+                _NAMES.get(name) or _read_name(name): value.decode().strip(" \t")
+                for name, value in raw.items()
+            }
+        else:
+            self.headers = {
+                _read_name(name): value.decode("utf-8", "surrogateescape").strip(" \t")
+                for name, value in raw.items()
+            }
         self.is_ready = True
         # The parser would wait for the body that the headers announce.
         if self._is_bodiless:

@@ -56,7 +56,7 @@ def compose_call(exchange: PlayedExchange, *, is_gone: bool) -> Any:
         reservation=None,
         face=FACE,
         http=SimpleNamespace(
-            scope={"query_string": b""}, headers={}, request_id="r", answer=answer
+            notes={}, scope={"query_string": b""}, headers={}, request_id="r", answer=answer
         ),
     )
 

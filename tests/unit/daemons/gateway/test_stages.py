@@ -38,7 +38,7 @@ async def answer(call: GatewayCall) -> None:
 
 
 async def run(*performed: Stage) -> None:
-    gateway: Any = SimpleNamespace()
+    gateway: Any = SimpleNamespace(router=None)
     http: Any = SimpleNamespace()
     record: Any = SimpleNamespace()
     await handle(gateway, chat_completions.FACE, performed)(http, record)

@@ -296,7 +296,7 @@ class RoadFollower:
             model=self.road.model,
             address=self.road.address,
             status=answer.status,
-            usage=usage,
+            known_usage=usage,
             cents=cents,
             sent_bytes=len(bytes(answer.body)),
         )

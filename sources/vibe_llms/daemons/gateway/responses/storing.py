@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.bodies import decode_body, decode_lenient, perform_sized
-from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.calls import GatewayCall, skipped_if
 from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
@@ -58,6 +58,7 @@ _OPTIONS: Final = msgspec.json.Decoder(_StorageOptions)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
+@skipped_if(lambda gateway, face: not face.is_stored)
 def store(call: GatewayCall) -> Awaitable[None]:
     """Store the response before the client learns its id, if a later request may refer to it.
 

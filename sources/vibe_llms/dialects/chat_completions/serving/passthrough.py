@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +33,7 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
     Only known quirks count: for a vendor with OpenAI's quirks the request is passed through.
     """
     marks = quirks.marks
-    if marks is not None and all(body.find(mark) < 0 for mark in marks):
+    if marks is not None and not _has_mark(body, marks):
         return False
     try:
         native = msgspec.json.decode(body, type=dict[str, Any])
@@ -45,6 +45,14 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
         )
     except (AttributeError, TypeError, *UNREADABLE):
         return False  # the vendor's own error is more precise
+
+
+def _has_mark(body: bytes, marks: Iterable[bytes]) -> bool:
+    # Not `any`: the usual request has no mark, and a generator would take twice as long.
+    for mark in marks:  # noqa: SIM110
+        if body.find(mark) >= 0:
+            return True
+    return False
 
 
 def _list(value: object) -> list[Any]:
