@@ -250,8 +250,11 @@ class Log:
     def resume(self, known: Tally | None) -> None:
         """Continue at the end of a suspended and locked log; the caller closes it on a failure."""
         self.notices, self.acknowledged = (), None
-        with naming(self.path):
+        try:
             self._begin(self._find_appends_end(False, known))
+        except OSError as error:
+            name_file(error, self.path)
+            raise
 
     def close(self) -> None:
         """Close the file and release its lock. Does not wait for the disk."""
