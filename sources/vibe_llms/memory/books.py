@@ -75,6 +75,23 @@ class NoteBook:
         text = self.store.read([key]).get(key)
         return None if text is None else read_note(self.paths.name(key), text)
 
+    def create(self, path: str, text: str, origin: NoteOrigin | None = None) -> Note:
+        """Write a new note. A repeated call with the same text changes nothing.
+
+        Raises:
+            StoreError: A note with another text exists, or as :meth:`write`.
+        """
+
+        def produce(old: str | None) -> str:
+            if old not in (None, text):
+                raise StoreError(
+                    detail=f"The note {path!r} already exists.",
+                    remedy="Read it, then append to it or replace it; or choose another path.",
+                )
+            return text
+
+        return self.change(path, produce, origin)
+
     def write(self, path: str, text: str, origin: NoteOrigin | None = None) -> bool:
         """Write a note, and replace its text if it exists; return whether it is new.
 

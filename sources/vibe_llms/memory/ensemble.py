@@ -78,10 +78,7 @@ class MemoryEnsemble(GrantedEnsemble):
             produce_invoker(_explain(self.read_notes), effect=Effect.PURE, deduplicator=_BY_PATH),
             search,
             produce_invoker(
-                _explain(self.write_note),
-                effect=Effect.IDEMPOTENT,
-                needs_approval=True,
-                deduplicator=_BY_PATH,
+                _explain(self.write_note), effect=Effect.IDEMPOTENT, needs_approval=True
             ),
             produce_invoker(_explain(self.delete_note), effect=Effect.ONCE, needs_approval=True),
         )
@@ -105,7 +102,11 @@ class MemoryEnsemble(GrantedEnsemble):
         return "\n".join(lines) or "[There are no notes.]"
 
     def write_note(
-        self, path: str, text: str, context: InvocationContext, append: bool = False
+        self,
+        path: str,
+        text: str,
+        context: InvocationContext,
+        if_exists: Literal["refuse", "append", "replace"] = "refuse",
     ) -> str:
         """Write a note that outlives this conversation: a fact, a preference or a decision that
         will be useful later. One topic a note, in Markdown. No secrets.
@@ -113,16 +114,20 @@ class MemoryEnsemble(GrantedEnsemble):
         Args:
             path: Where: tea.md for the user, project/plan.md for the project, tags/cooking/rice.md
                 for a topic.
-            text: The whole text of the note, or what is added to it.
-            append: Add the text to the end of an existing note rather than replace the note.
+            text: The text.
+            if_exists: Append the text to an existing note, or replace the whole note. Read it
+                first: others may have written it.
         """
         book, origin = self._open(context), find_origin(self._application.store, context)
         name = book.paths.normalize(path)
-        if append:
+        if if_exists == "append":
             book.add(name, text, origin)
             return f"The text was added to {name}."
-        is_new = book.write(name, text, origin)
-        return f"{name} was {'created' if is_new else 'replaced'}."
+        if if_exists == "replace":
+            is_new = book.write(name, text, origin)
+            return f"{name} was {'created' if is_new else 'replaced'}."
+        book.create(name, text, origin)
+        return f"{name} was created."
 
     def delete_note(self, path: str, context: InvocationContext) -> str:
         """Delete a note that is wrong or not needed any longer.

@@ -48,14 +48,7 @@ class MemoryCommands:
 
     def create(self, path: str, file_text: str) -> str:
         """Create a note."""
-        name = _strip(path)
-
-        def produce(old: str | None) -> str:
-            if old is not None:
-                raise _refuse(f"{_show(name)} already exists.", "Edit it, or choose another path.")
-            return file_text
-
-        note = self.book.change(name, produce, self.origin)
+        note = self.book.create(_strip(path), file_text, self.origin)
         return f"{_show(note.path)} was created."
 
     def str_replace(self, path: str, old_str: str, new_str: str) -> str:

@@ -75,7 +75,7 @@ async def test_notes_are_written_read_and_deleted(tmp_path: Path) -> None:
     application = produce_application(tmp_path)
 
     written = await call(application, "write_note", path="tea", text="Green.\nHot.")
-    added = await call(application, "write_note", path="tea", text="No sugar.", append=True)
+    added = await call(application, "write_note", path="tea", text="No sugar.", if_exists="append")
     listed = await call(application, "read_notes")
     read = await call(application, "read_notes", path="tea")
 
@@ -85,6 +85,20 @@ async def test_notes_are_written_read_and_deleted(tmp_path: Path) -> None:
     deleted = await call(application, "delete_note", path="tea.md")
     assert deleted.text == "tea.md was deleted: 1 note."
     assert (await call(application, "read_notes")).text == "[There are no notes.]"
+
+
+async def test_a_note_is_not_replaced_by_chance(tmp_path: Path) -> None:
+    """A second conversation that does not know the note cannot overwrite it."""
+    application = produce_application(tmp_path)
+    for _ in range(2):  # a repeated call is no other note
+        assert not (await call(application, "write_note", path="tea", text="Green.")).is_error
+
+    refused = await call(application, "write_note", path="tea.md", text="Black.")
+    assert refused.is_error
+    assert "already exists" in refused.text
+    assert (await call(application, "read_notes", path="tea")).text == "Green."
+    black = {"path": "tea", "text": "Black.", "if_exists": "replace"}
+    assert (await call(application, "write_note", **black)).text == "tea.md was replaced."
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "projects/other/x", "tags/x"])

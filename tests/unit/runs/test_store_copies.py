@@ -392,3 +392,24 @@ def test_085_what_a_conversation_is_said_to_be_counts() -> None:
     }
     line = encode_document(document)
     assert hashlib.sha256(b"%d:%b" % (len(line), line)).hexdigest() in digests
+
+
+def test_090_notes_are_copied_and_never_overwritten(tmp_path: Path) -> None:
+    """A note that the target has with another text stays, and is named."""
+    source, target = MemoryStore(), DirectoryStore(tmp_path, disk=HastyDisk())
+    for key in ("own/user/a.md", "own/user/b.md"):
+        source.notes.change(key, lambda _, key=key: f"source {key}")
+    target.notes.change("own/user/b.md", lambda _: "target")
+
+    report = copy_store(source, target)
+
+    assert not report.is_whole
+    assert [each.place for each in report.refused] == ["own/user/b.md"]
+    assert target.notes.read(["own/user/a.md", "own/user/b.md"]) == {
+        "own/user/a.md": "source own/user/a.md",
+        "own/user/b.md": "target",
+    }
+    target.notes.change("own/user/b.md", lambda _: None)
+    report = copy_store(source, target)
+    assert report.is_whole
+    assert {each.kind: each.target.count for each in report.comparisons}["notes"] == 2

@@ -157,7 +157,7 @@ def _ensure_trusted(
         raise TrustError(
             subject=f"skill:{request.folder}",
             detail=f"You have not agreed to the project's skill {skill.name!r}.",
-            remedy=f"Read it; then pass its path: {path}.",
+            remedy=f"Read it; then run `vibe skills trust {skill.name}`, or pass its path: {path}.",
         )
     grant_trust(request)
 
