@@ -78,7 +78,7 @@ async def test_the_embedded_model_goes_on(tmp_path: Path) -> None:
     async with Model(
         "local:smollm2", application=application, max_tokens=4, temperature=0.0
     ) as model:
-        for turn in range(12):
+        for turn in range(18):
             text = "My cat is called Mia." if turn == 2 else f"Is {turn} a number? {WORDS}"
             message = conversation.add_user_message(text)
             if turn == 2:

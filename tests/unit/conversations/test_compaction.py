@@ -30,6 +30,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import FileContent, TextualContent
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of, usage_of
+from vibe_llms.runs.copying import copy_store
 from vibe_llms.telemetry.measuring import measure_canisters
 
 FACT = "Fact: the cat is called Mia."
@@ -414,6 +415,17 @@ async def test_what_a_parent_says_later_is_not_of_the_fork(
     assert "In the parent" not in texts
     assert texts[-4::2] == ["In the fork", "In the sibling"]
     assert len(whole) == 21 + 1 + 4
+
+
+async def test_a_copied_store_has_the_whole(model: Model, store: ConversationStore) -> None:
+    """With the links between all parents."""
+    conversation, _ = await compact_thrice(model, store)
+    target = MemoryStore()
+
+    copy_store(store, target)
+
+    whole, findings = read_whole(target, target.read(conversation.id))
+    assert (whole, findings) == read_whole(store, store.read(conversation.id))
 
 
 async def test_a_deleted_parent_is_reported(model: Model, store: ConversationStore) -> None:

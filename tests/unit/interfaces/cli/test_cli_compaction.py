@@ -152,29 +152,20 @@ async def test_pinned_messages_stay(session: ChatSession) -> None:
     assert [text_of(each) for each in session.conversation.canisters] == ["They talked."]
 
 
-def compact_by_hand(vibe: Vibe) -> tuple[str, str]:
-    """Return the ids of a conversation and of its compacted fork."""
-    vibe("chat", "-m", "scripted:echo", stdin=b"One\nTwo\nThree\n/compact 1\nFour\n")
-    rows = vibe("list", "--json").read_json()
-    return rows[1]["id"], rows[0]["id"]
-
-
-def test_show_whole_walks_back(vibe: Vibe, home: Path) -> None:
+def test_show_whole_walks_back(vibe: Vibe) -> None:
     """Without it, the fork; with it, everything, and the usage of everything."""
-    parent, fork = compact_by_hand(vibe)
+    vibe("chat", "-m", "scripted:echo", stdin=b"One\nTwo\nThree\n/compact 1\nFour\n")
 
-    texts = [each["content"][0]["text"] for each in _read(vibe, fork)]
-    whole = [each["content"][0]["text"] for each in _read(vibe, fork, "--whole")]
-    summary = next(each for each in _read(vibe, fork) if each["role"] == "document")
+    fork, whole = _read(vibe), _read(vibe, "--whole")
 
-    assert texts[1:] == ["Three", "Three", "Four", "Four"]
-    assert whole[:6] == ["One", "One", "Two", "Two", "Three", "Three"]
-    assert whole[7:] == ["Four", "Four"]
-    assert summary["summarizes"]["conversation"] == parent
-    assert "Two" in vibe("show", "--whole").out
-    assert "Two" not in [line.strip() for line in vibe("show").out.splitlines()]
+    assert [each["role"] for each in fork] == ["document", *["user", "assistant"] * 2]
+    assert fork[0]["summarizes"]["first"] == whole[0]["id"]
+    assert fork[0]["summarizes"]["last"] == whole[3]["id"]
+    texts = [each["content"][0]["text"] for each in whole if each["role"] != "document"]
+    assert texts == ["One", "One", "Two", "Two", "Three", "Three", "Four", "Four"]
     account = json.loads(vibe("show", "--whole", "--usage", "--json").out)
     assert account["usage"]["models"][0]["generations"] == 5
+    assert "--whole" in vibe("show").err
 
 
 def _read(vibe: Vibe, *arguments: str) -> list[dict[str, Any]]:

@@ -58,6 +58,8 @@ def show(identity: str | None, usage: bool, cache: bool, whole: bool, as_json: b
         )
         return
     _write_history(history)
+    if not whole and any(getattr(each, "summarizes", None) for each in history.canisters):
+        note("A summary replaces earlier messages; `vibe show --whole` shows them, too.")
 
 
 def _complete(store: ConversationStore, history: History) -> History:
