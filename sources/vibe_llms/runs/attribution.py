@@ -6,16 +6,21 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
+from typing import Final
 
 from vibe_llms.conversations.lineage.turns import split_turns
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.conversations.tags import PART_TAG, is_part, survey_sources
 from vibe_llms.events.engine import GenerationFinishedEvent
 from vibe_llms.events.flow import NodeStartedEvent
-from vibe_llms.exceptions import ConverseError, StoreError
+from vibe_llms.exceptions import ConverseError, ParseError, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, ResultCanister
+from vibe_llms.messages.views import pairs_of
 from vibe_llms.telemetry.prices import Price, price_usage
+
+_LOADER: Final = "load_skill"
+"""Tool of the ensemble ``skills`` with which a model loads a skill."""
 
 
 @frozen(kw_only=True)
@@ -32,6 +37,7 @@ class Attribution:
         origin: The model that wrote it; ``None`` if no model did.
         instructions: Position of the instructions that the model had last received; ``None`` for
             input, and without instructions.
+        skills: Names of the skills that the model had loaded by then; empty for input.
         node: Node of the flow whose prompt was answered, such as ``P2``; empty outside of flows.
         amount: Cost of the answer in US dollars, on the answer's first message; ``None`` if it is
             unknown, and for other messages.
@@ -44,6 +50,7 @@ class Attribution:
     conversation: str
     origin: Origin | None
     instructions: int | None
+    skills: tuple[str, ...]
     node: str
     amount: Decimal | None
 
@@ -62,12 +69,16 @@ def attribute_messages(store: ConversationStore, identity: str) -> tuple[Attribu
     node = _find_node(store, history)
     found: list[Attribution] = []
     instructions: int | None = None
+    skills: dict[str, None] = {}
+    loads = {pair.result.id: pair.invocation for pair in pairs_of(canisters) if pair.result}
     answers: set[str] = set()
     previous_id = ""
     for turn in split_turns(canisters):
         for index, canister in enumerate(turn.canisters, turn.start):
             if canister.role == "supervisor":
                 instructions = index
+            if canister.id in loads:
+                skills.update(dict.fromkeys(_survey_skills(loads[canister.id], canister)))
             origin, amount = canister.origin, None
             answer = canister.turn_id or canister.id
             if origin is not None and answer not in answers:
@@ -83,12 +94,23 @@ def attribute_messages(store: ConversationStore, identity: str) -> tuple[Attribu
                     conversation=authors.get(canister.id, identity),
                     origin=origin,
                     instructions=None if origin is None else instructions,
+                    skills=() if origin is None else tuple(skills),
                     node=node,
                     amount=amount,
                 )
             )
             previous_id = canister.id
     return tuple(found)
+
+
+def _survey_skills(call: InvocationCanister, result: AnyCanister) -> Iterator[str]:
+    """Yield the name of the skill that a call has loaded, if it has."""
+    is_error = isinstance(result, ResultCanister) and result.is_error
+    if call.name == _LOADER and not is_error:
+        with suppress(ParseError):
+            name = call.parse_arguments().get("name")
+            if isinstance(name, str):
+                yield name
 
 
 def _find_authors(store: ConversationStore, history: History) -> dict[str, str]:

@@ -255,6 +255,8 @@ class _Synchronizer:
             name=merge_names(old.name, new.name, last),
             tags=merge_tags(old.tags, new.tags, last),
             model=new.model if old.model is None or (is_ahead and new.model) else old.model,
+            keep=new.keep if old.keep is None else old.keep,
+            pinned=(*old.pinned, *new.pinned),
         )
 
     def _note_labels(self, pair: dict[Side, Snapshot]) -> None:

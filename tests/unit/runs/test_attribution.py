@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from support.stores.talks import exchange, fork, save
+import attrs
+
+from support.stores.talks import call, exchange, fork, save
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.tags import PART_TAG, SOURCE_TAG
 from vibe_llms.events.engine import GenerationFinishedEvent
 from vibe_llms.events.flow import NodeStartedEvent
-from vibe_llms.messages.canisters import StopReason, SupervisorCanister
+from vibe_llms.messages.canisters import (
+    InvocationCanister,
+    ResultCanister,
+    StopReason,
+    SupervisorCanister,
+)
 from vibe_llms.runs.attribution import attribute_messages
 
 
@@ -75,3 +82,22 @@ def test_a_visit_names_its_node() -> None:
     log.append("r", NodeStartedEvent(node="P2", visit=1, conversation_id="visit"))
     log.close()
     assert [each.node for each in attribute_messages(store, "visit")] == ["P2", "P2"]
+
+
+def test_loaded_skills_are_named_from_then_on() -> None:
+    """A call that failed, or has no valid arguments, loads nothing."""
+    store = MemoryStore()
+    loads = [
+        attrs.evolve(each, name="load_skill", arguments=arguments)
+        if isinstance(each, InvocationCanister)
+        else attrs.evolve(each, is_error=is_error)
+        if isinstance(each, ResultCanister)
+        else each
+        for number, (arguments, is_error) in enumerate(
+            [('{"name": "poet"}', False), ('{"name": "cook"}', True), ("{", False)]
+        )
+        for each in call(f"{number}?", f"call-{number}")
+    ]
+    found = attribute_messages(store, save(store, [*loads, *exchange("last")]))
+    assert [each.skills for each in found if each.origin] == [(), *[("poet",)] * 6]
+    assert found[-2].skills == ()

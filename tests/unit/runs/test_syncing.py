@@ -156,8 +156,12 @@ def test_names_and_tags() -> None:
     identity = save(here, ONE)
     sync(here, there)
     here.update_metadata(identity, tags=("red", "blue"))
-    there.update_metadata(identity, tags=("green",), name="Named")
+    there.update_metadata(identity, tags=("green",), name="Named", keep=2, pinned=[ONE[0].id])
     sync(here, there)
+    assert (here.read_metadata(identity).keep, here.read_metadata(identity).pinned) == (
+        2,
+        (ONE[0].id,),
+    )
     assert here.read_metadata(identity).name == there.read_metadata(identity).name == "Named"
     assert set(here.read_metadata(identity).tags) == {"red", "blue", "green"}
     here.update_metadata(identity, name="Other")

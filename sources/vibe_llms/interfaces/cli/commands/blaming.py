@@ -20,7 +20,8 @@ def blame(identity: str | None, as_json: bool) -> None:
 
     Without ID, show the newest. A fork names the ancestor in which a message was written; a merge
     or a cherry-pick names its source. The column `prompt` has the number of the instructions that
-    the model had received, and in a flow the node whose prompt it answered.
+    the model had received, the skills that it had loaded, and in a flow the node whose prompt it
+    answered.
     """
     from vibe_llms.runs.attribution import attribute_messages
 
@@ -48,6 +49,7 @@ def _describe(each: Attribution) -> dict[str, Any]:
         "model": None if origin is None else f"{origin.provider}:{origin.model}",
         "stop_reason": None if origin is None else origin.stop_reason,
         "instructions": each.instructions,
+        "skills": each.skills,
         "node": each.node or None,
         "amount": None if each.amount is None else str(each.amount),
         "currency": "USD",
@@ -66,7 +68,7 @@ def _compose_row(each: Attribution) -> tuple[str, ...]:
         each.conversation,
         write_moment(each.at),
         each.canister.role if origin is None else f"{origin.provider}:{origin.model}",
-        " ".join([*prompt, *([each.node] if each.node else [])]),
+        " ".join([*prompt, *each.skills, *([each.node] if each.node else [])]),
         "" if each.amount is None else write_dollars(each.amount),
         _write_text(each),
     )
