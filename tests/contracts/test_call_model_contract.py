@@ -96,6 +96,23 @@ class TestNetworkEmbedder(_Simulated):
     lossy_request = EmbeddingRequest(texts="a house", purpose="query")
 
 
+class TestTitanEmbedder(_Simulated):
+    module = "vibe_llms.providers.bedrock"
+    base = ""
+    genus, model = Genus.EMBEDDER, "amazon.titan-embed-text-v2:0"
+    request = EmbeddingRequest(texts="red house", dimensions=5)
+    lossy_request = EmbeddingRequest(texts="a house", purpose="query")
+
+
+class TestCohereEmbedderOfBedrock(_Simulated):
+    module = "vibe_llms.providers.bedrock"
+    base = ""
+    genus, model = Genus.EMBEDDER, "us.cohere.embed-v4:0"
+    request = EmbeddingRequest(texts=("red house", "blue sky"), dimensions=5, purpose="passage")
+    lossy_request = EmbeddingRequest(texts="a house")
+    reports_usage = False
+
+
 class TestNetworkRanker(_Simulated):
     module, name = "vibe_llms.providers.openai_compatible", "jina"
     genus, model = Genus.RANKER, "jina-reranker-v3"

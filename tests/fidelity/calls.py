@@ -127,6 +127,7 @@ def _produce_client(folder: str, name: str, settings: tuple[tuple[str, Any], ...
 
 
 _VERTEX: Final = {"project": "project", "location": "europe-west4", "cloud": "vertex"}
+_REGION: Final = {"region": "eu-central-1"}
 _MODELS: Final[Mapping[Genus, Sequence[Vendor]]] = {
     Genus.EMBEDDER: (
         Vendor("OpenAI", "openai_responses", "openai_responses", "text-embedding-3-small"),
@@ -134,6 +135,9 @@ _MODELS: Final[Mapping[Genus, Sequence[Vendor]]] = {
         Vendor("Vertex AI", "google", "google", "gemini-embedding-001", _VERTEX),
         Vendor("Ollama", "ollama", "ollama", "nomic-embed-text"),
         Vendor("Cohere", "cohere", "cohere", "embed-v4.0"),
+        Vendor("Bedrock: Titan 2", "bedrock", "bedrock", "amazon.titan-embed-text-v2:0", _REGION),
+        Vendor("Bedrock: Cohere 4", "bedrock", "bedrock", "cohere.embed-v4:0", _REGION),
+        Vendor("Bedrock: Cohere 3", "bedrock", "bedrock", "cohere.embed-english-v3", _REGION),
         Vendor("vLLM", "vllm", "vllm", "any"),
     ),
     Genus.ILLUSTRATOR: (

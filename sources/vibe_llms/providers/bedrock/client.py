@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from vibe_llms.dialects import bedrock
 from vibe_llms.dialects.bedrock.quirks import Quirks
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.aws_credentials import (
     KEY_VARIABLE,
@@ -31,6 +32,7 @@ from vibe_llms.tables.kinds import TEXT, WORD, Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.surveys import SurveyedModel
 
 _COUNTED_FIELDS = ("messages", "system", "toolConfig", "additionalModelRequestFields")
@@ -85,6 +87,14 @@ class BedrockVendor(Vendor):
             refuse_requirements(self.context.name, self.survey_requirements())
         # The name may be an address (ARN) with slashes.
         return f"/model/{quote(model.name, safe='')}/{operation}"
+
+    def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
+        """Return the format of an embedder's calls."""
+        if genus is not Genus.EMBEDDER:
+            return None
+        from vibe_llms.dialects.embeddings.bedrock import find_call_format
+
+        return find_call_format(model, self._compose_operation(model, "invoke"))
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Return the path and body of the call that counts a request's tokens."""

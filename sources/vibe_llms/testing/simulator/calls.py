@@ -95,6 +95,29 @@ def _embed_cohere(request: SimulatedRequest) -> dict[str, Any]:
     }
 
 
+def _embed_bedrock(request: SimulatedRequest) -> dict[str, Any]:
+    body, model = request.body, request.names["model"]
+    check_model(model)
+    require("model" not in body, "extraneous key [model] is not permitted")
+    if "cohere" in model:
+        texts = _read_texts(body.get("texts"), 96)
+        require(body.get("input_type") in COHERE_TYPES, "input_type is invalid or missing")
+        is_third = "v3" in model
+        require(not is_third or "output_dimension" not in body, "extraneous key [output_dimension]")
+        require(body.get("truncate", "NONE") in ("NONE", "START", "END"), "truncate is invalid")
+        rows = [draw(text, _read_width(body.get("output_dimension"))) for text in texts]
+        if "embedding_types" not in body:
+            return {"id": "e", "response_type": "embeddings_floats", "embeddings": rows}
+        return {"id": "e", "response_type": "embeddings_by_type", "embeddings": {"float": rows}}
+    known = {"inputText", "dimensions", "normalize", "embeddingTypes"}
+    known = known if "v2" in model else {"inputText"}
+    require(body.keys() <= known, "extraneous key is not permitted")
+    text = body.get("inputText")
+    require(isinstance(text, str) and text, "expected minLength: 1")
+    row = draw(str(text), _read_width(body.get("dimensions")))
+    return {"embedding": row, "inputTextTokenCount": _count([str(text)])}
+
+
 def _embed_ollama(request: SimulatedRequest) -> dict[str, Any]:
     body = request.body
     require(body.get("model"), "model is required")
@@ -206,6 +229,7 @@ CallAnswer: TypeAlias = Mapping[str, Any] | SimulatedMedia | Iterator[SimulatedF
 """An object, audio, or the events of a stream."""
 
 CALLS: Final[Mapping[str, Callable[[SimulatedRequest], CallAnswer]]] = {
+    "bedrock_embed": _embed_bedrock,
     "cohere_embed": _embed_cohere,
     "completions": completions.complete,
     "embed": _embed_ollama,

@@ -86,6 +86,7 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (RESPONSES, "POST", r"/responses/(?P<response>[^/]+)/cancel", "response_cancel"),
     (MESSAGES, "POST", r"/messages/count_tokens", "count"),
     (MESSAGES, "POST", r"/messages", "answer"),
+    (BEDROCK, "POST", r"/model/(?P<model>[^/]*(?:titan|cohere\.)[^/]*)/invoke", "bedrock_embed"),
     (MESSAGES, "POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),
     (BEDROCK, "POST", r"/model/(?P<model>.+)/converse(?:-stream)?", "answer"),
     (BEDROCK, "POST", r"/model/(?P<model>.+)/count-tokens", "count"),
