@@ -53,8 +53,11 @@ export function show(place, ...children) {
   if (id) document.getElementById(id)?.focus({ preventScroll: true });
 }
 
-export function say(text) {
-  document.getElementById('said').textContent = sanitize(text);
+// Tell what has happened; `isQuiet` for what is seen anyway, and only told to screen readers.
+export function say(text, isQuiet = false) {
+  const place = document.getElementById('said');
+  place.classList.toggle('quiet', isQuiet);
+  place.textContent = sanitize(text);
 }
 
 // Offer a file as a download.

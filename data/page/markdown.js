@@ -122,7 +122,7 @@ function composeCode(text, language) {
     'div',
     { class: 'code' },
     make('div', { class: 'bar' }, make('span', { class: 'facts' }, language || 'text'), copy),
-    make('pre', { dir: 'ltr', tabindex: '0', 'aria-label': `Code${language ? ` in ${language}` : ''}` }, code),
+    make('pre', { dir: 'ltr', tabindex: '0', role: 'group', 'aria-label': `Code${language ? ` in ${language}` : ''}` }, code),
   );
 }
 

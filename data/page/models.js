@@ -44,12 +44,14 @@ export function composeChoices(offers, choice, onChange = () => {}) {
   const model = press('', pickModel, { class: 'chip', id: 'model' });
   const tools = press('', pickTools, { class: 'chip', id: 'tools', hidden: !offers.ensembles.length });
 
+  const known = new Set(offers.data.map((offer) => offer.id));
+
   function update() {
-    const named = choice.model || offers.default || 'default model';
+    const named = choice.model || (known.has(offers.default) ? offers.default : 'default');
     model.replaceChildren(make('span', { class: 'dim' }, 'Model '), make('bdi', {}, named));
     model.setAttribute('aria-label', `Model: ${named}. Change it`);
     const number = choice.ensembles.length;
-    tools.replaceChildren(make('span', { class: 'dim' }, 'Tools '), number ? choice.ensembles.join(', ') : 'none');
+    tools.replaceChildren(number ? choice.ensembles.join(', ') : make('span', { class: 'dim' }, 'No tools'));
     tools.setAttribute('aria-label', `Tools: ${number ? choice.ensembles.join(', ') : 'none'}. Change them`);
   }
   async function pickModel() {
@@ -62,16 +64,13 @@ export function composeChoices(offers, choice, onChange = () => {}) {
       isChosen: offer.id === chosen,
       offer,
     }));
-    const known = new Set(offers.data.map((offer) => offer.id));
-    if (offers.default && !known.has(offers.default)) {
-      rows.unshift({ label: offers.default, facts: ['default'], group: 'Default', isChosen: chosen === offers.default });
-    }
+    if (!known.has(offers.default)) rows.unshift({ label: 'default', name: '', facts: ['the choice of the gateway'], isChosen: !choice.model });
     const found = await choose('Model', rows, {
       placeholder: 'Search models, or type a name',
       find: async (words) => (known.has(words) ? [] : [{ label: words, facts: ['use this name'], group: 'Other' }]),
     });
     if (!found) return;
-    choice.model = found.label;
+    choice.model = found.name ?? found.label;
     settle();
     model.focus();
   }

@@ -25,13 +25,14 @@ let leaving = new AbortController();
 function takeKey() {
   const given = /^#key=([^&]+)$/.exec(location.hash);
   if (given) adoptKey(decode(given[1]));
-  return Boolean(given) || !location.hash;
+  if (given) history.replaceState(null, '', location.pathname + location.search);
+  return !location.hash;
 }
 
 // Where runs can be started, the first page is for talking.
 async function goHome() {
   const offers = await readOffers().catch(() => null);
-  history.replaceState(null, '', offers ? '#/talk' : '#/runs');
+  if (!location.hash) history.replaceState(null, '', offers ? '#/talk' : '#/runs');
 }
 
 function decode(text) {

@@ -59,7 +59,7 @@ export function choose(title, items, { find = null, placeholder = 'Search' } = {
         const more = await find(words).catch(() => []);
         if (mine === asked && dialog.open) {
           draw([...near, ...more]);
-          say(`${count(shown.length, 'match', 'matches')}.`);
+          say(`${count(shown.length, 'match', 'matches')}.`, true);
         }
       }, PAUSE);
     }

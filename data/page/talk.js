@@ -29,7 +29,7 @@ export function linkToTalk(id) {
 
 function showNew(main, signal, offers) {
   const choice = recallChoice();
-  const heading = make('h1', {}, offers ? 'What shall we talk about?' : 'Talk');
+  const heading = make('h1', {}, offers ? 'Start a conversation' : 'Talk');
   const recent = composeRecent(signal);
   if (!offers) {
     show(main, composeFrame(recent, make('div', { class: 'welcome' }, heading, composeAdvice()), null));
@@ -163,7 +163,7 @@ async function showThread(main, signal, offers, id) {
   async function lookAtRun(before) {
     composer?.setBusy(isActive());
     if (!run) return;
-    if (before && before.label !== run.label) say(run.state === 'ended' ? 'The answer is complete.' : `The run: ${run.label}.`);
+    if (before && before.label !== run.label) say(run.state === 'ended' ? 'The answer is complete.' : `The run: ${run.label}.`, true);
     const { data } = run.waiting || approvals.childElementCount ? await ask(`runs/${encodeURIComponent(id)}/approvals`, { signal }) : { data: [] };
     placeApprovals(approvals, id, data);
     const isBad = run.tone === 'failed' || run.state === 'stopped' || run.state === 'broken_off';

@@ -181,6 +181,8 @@ async def test_whoever_cannot_see_the_page_is_told_what_there_is(tab: Tab, tmp_p
             ("approvals", '"amount": 7'),
             (f"runs/{run_id}", "Awaits approval"),
             ("conversations", "Do it."),
+            ("talk", "Start a conversation"),
+            (f"talk/{run_id}", "Calls"),
             (f"conversations/{run_id}", "Calls"),
         ):
             await survey_page(tab, f"{daemon.url}/page/#/{page}", text)

@@ -50,7 +50,7 @@ HOSTILE = [
 ]
 TEXT = "\n\n".join(HOSTILE)
 SHORT = "<img src=x onerror='window.executed=1'>\"'`<script>window.executed=1</script>"
-UNSAFE = """Array.from(document.querySelectorAll('body *')).filter((each) =>
+UNSAFE = """Array.from(document.querySelectorAll('body *:not(.top svg)')).filter((each) =>
   ['SCRIPT', 'IFRAME', 'OBJECT', 'EMBED', 'BASE', 'META', 'STYLE', 'svg'].includes(each.tagName)
   || (each.tagName === 'IMG' && !/^blob:/.test(each.src) && each.src !== '')
   || (each.tagName === 'FORM' && each.hasAttribute('action'))

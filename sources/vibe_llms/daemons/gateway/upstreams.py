@@ -230,7 +230,17 @@ class Upstreams:
         with contextlib.suppress(ConverseError):  # for example, if its weights are missing
             default = (await self.access("")).model.descriptor
             models = {str(default): default} | models
-        return models
+        return self._name_aliases(models) | models
+
+    def _name_aliases(self, models: Mapping[str, ModelDescriptor]) -> dict[str, ModelDescriptor]:
+        """Return the models that have aliases, by alias."""
+        named: dict[str, ModelDescriptor] = {}
+        for alias in sorted(self._application.configuration.aliases):
+            with contextlib.suppress(ConverseError):  # it names a missing provider or model
+                address = str(self._application.resolve_address(alias))
+                if address in models:
+                    named[alias] = models[address]
+        return named
 
     async def _survey_all(self) -> list[ModelDescriptor]:
         surveys = await asyncio.gather(*map(self._survey, await self._select_ready()))
