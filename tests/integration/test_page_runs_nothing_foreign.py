@@ -31,6 +31,7 @@ HOSTILE = [
     "[a link](<java\tscript:window.executed=1>)",
     "[a link](data:text/html;base64,PHNjcmlwdD5wYXJlbnQuZXhlY3V0ZWQ9MTwvc2NyaXB0Pg==)",
     "[a link](vbscript:x) <javascript:window.executed=1> [a][b]",
+    "[a link](ms-settings:x) [a link](file:///etc/passwd) <web+x:y>",
     "[b]: javascript:window.executed=1 'title\" onmouseover=window.executed=1'",
     '![picture](https://example.org/x.png" onerror=window.executed=1)',
     "![picture](javascript:window.executed=1) ![](https://example.org/pixel.gif)",
