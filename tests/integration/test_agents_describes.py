@@ -136,6 +136,7 @@ async def narrow(daemon: Daemon, told: Any) -> None:
     spec = daemon.premises.spec(DONE).export()
     schema = told["paths"]["/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     schema["properties"]["model"]["enum"] = [spec["model"], "no:model"]
+    schema["properties"]["conversation"]["enum"] = [""]  # a new one
     path = "/runs/{id}/approvals"
     _, waiting = await daemon.ask("GET", path.format(**there["post", path]))
     answer = told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
