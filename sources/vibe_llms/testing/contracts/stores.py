@@ -154,6 +154,13 @@ class StoreContract(HistoryPromises):
         read = notes.read(["own/user/tea.md", "own/user/milk.md"])
         expected = {"own/user/tea.md": "None green tea"}
         require(read == expected, f"The notes are {read}.", "Pass the current text to change.")
+        keys = ["own/user/list.md"] * 20  # each change adds a letter, from several threads
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda key: notes.change(key, lambda old: f"{old or ''}x"), keys))
+        written = notes.read(["own/user/list.md"])
+        is_whole = written == {"own/user/list.md": "x" * len(keys)}
+        require(is_whole, f"A change is lost: {written}.", "Lock a note while it changes.")
+        notes.change("own/user/list.md", lambda old: None)
         before = notes.survey("own/user/")
         notes.change("own/user/tea.md", lambda old: "black")
         after = notes.survey("own/user/t")
