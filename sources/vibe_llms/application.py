@@ -78,7 +78,7 @@ class Application(Closing):
         self._addresses: dict[str, ModelAddress] = {}
         self._call_addresses: dict[tuple[Genus, str], ModelAddress] = {}
         self._configured_addresses: frozenset[str] | None = None  # set by `restrict`
-        self._pool = ClientPool(self._load_provider, self._produce_client)
+        self._pool = ClientPool(lambda name: self.plugins.load_provider(name), self._produce_client)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # shared by all copies of its users: clients and plugins exist once
@@ -194,12 +194,15 @@ class Application(Closing):
 
         Not for the thread of an event loop: plugins may be imported.
         """
-        is_guarded = bool(self.configuration.guards)
-        return self.plugins.load_guards(self._access_unguarded) if is_guarded else ()
+        return self.plugins.load_guards(self._access_unguarded) if self._is_guarded else ()
+
+    @cached_property
+    def _is_guarded(self) -> bool:
+        return bool(self.configuration.guards)
 
     async def access_argument_guard(self) -> ArgumentGuard | None:
         """Return what examines the arguments of tools; ``None`` without such guards."""
-        if not self.configuration.guards:
+        if not self._is_guarded:
             return None
         import asyncio
 
@@ -209,7 +212,7 @@ class Application(Closing):
 
     async def _guard(self, model: Any, genus: str) -> Any:
         """Return the model, or one that the configured guards watch."""
-        if not self.configuration.guards:
+        if not self._is_guarded:
             return model
         import asyncio
 
@@ -474,9 +477,6 @@ class Application(Closing):
     async def close(self) -> None:
         """Close all clients of this event loop."""
         await self._pool.close()
-
-    def _load_provider(self, name: str) -> Provider:
-        return self.plugins.load_provider(name)
 
     def _produce_client(self, provider: Provider) -> Client:
         from vibe_llms.configuration.locating import locating

@@ -54,6 +54,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.runs.opening import ClaimedRun, open_run
 
 if TYPE_CHECKING:
+    from vibe_llms.guards.arguments import ArgumentGuard
     from vibe_llms.instruments.channels.reply_following import ReplyFollowing, SyncReplyFollowing
     from vibe_llms.instruments.parsers.parsers import Parser
 
@@ -393,16 +394,20 @@ class Engine(Closing):
         """Provide the connected ensembles: the shared ensembles, or new ensembles for one run."""
         registry = self._given_registry or self._registry
         if registry is not None:
+            if (guard := await self._access_guard()) is not None:
+                registry.adopt_guard(guard)
             yield registry
             return
         async with await self._produce_registry() as registry:
             yield registry
 
     async def _produce_registry(self) -> Registry:
-        guard = None
-        if self.ensembles and isinstance(self.model, Model):
-            guard = await self.model.application.access_argument_guard()
-        return Registry(self.ensembles, guard=guard)
+        return Registry(self.ensembles, guard=await self._access_guard())
+
+    async def _access_guard(self) -> ArgumentGuard | None:
+        if not self.ensembles or not isinstance(self.model, Model):
+            return None
+        return await self.model.application.access_argument_guard()
 
     async def load_media(self, conversation: Conversation) -> None:
         """Load the bytes of media from the store, so that they can be sent."""

@@ -114,6 +114,15 @@ class Registry:
         tools = (getattr(each, "tools", ()) for each in self.ensembles)
         return frozenset(tool.name for each in tools for tool in each)
 
+    def adopt_guard(self, guard: ArgumentGuard) -> None:
+        """Examine the arguments of calls, unless another guard does already."""
+        if self._guard is None:
+            self._guard = guard
+            self._registrations = {
+                name: attrs.evolve(each, invoker=attrs.evolve(each.invoker, guard=guard))
+                for name, each in self._registrations.items()
+            }
+
     async def connect(self) -> None:
         """Connect all ensembles concurrently and survey them.
 

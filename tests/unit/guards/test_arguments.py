@@ -100,9 +100,15 @@ async def test_no_guard_of_arguments_is_none(parts: tuple[str, ...]) -> None:
     assert find_argument_guard(guards) is None
 
 
+@pytest.mark.parametrize("is_connected", [True, False])
 @pytest.mark.parametrize("part", ["answer", "arguments"])
-async def test_a_run_never_executes_with_a_secret(part: str, tmp_path: Path) -> None:
-    """The answer with the call is examined, and the call itself, also alone."""
+async def test_a_run_never_executes_with_a_secret(
+    part: str, is_connected: bool, tmp_path: Path
+) -> None:
+    """The answer with the call is examined, and the call itself, also alone.
+
+    Tools that a program has connected itself are no exception.
+    """
     tables = f'{SECRETS}parts = ["{part}"]'
     arguments = f'{{"number": "{CARD}"}}'
     paid = {"contents": [{"text": "Paid."}]}
@@ -115,7 +121,10 @@ async def test_a_run_never_executes_with_a_secret(part: str, tmp_path: Path) -> 
         received.append(number)
         return "ok"
 
-    outcome = await Engine(Model(application=application), tools=[pay], rounds=1).answer("My card")
+    async with Registry(gather_ensembles([pay])) as registry:
+        tools: Any = registry if is_connected else [pay]
+        engine = Engine(Model(application=application), tools=tools, rounds=1)
+        outcome = await engine.answer("My card")
 
     assert received[0] == "[card number removed]"
     results = [each for each in outcome.canisters if isinstance(each, ResultCanister)]
