@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     DocumentCanister,
@@ -74,8 +73,7 @@ def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:
     )
 
 
-@frozen(kw_only=True)
-class Pair:
+class Pair(NamedTuple):  # cheap to define, since it is imported at every start
     """An invocation and its result; ``result`` is ``None`` while it is missing."""
 
     invocation: InvocationCanister

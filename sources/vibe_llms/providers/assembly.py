@@ -134,6 +134,7 @@ class Assembler:
         self.attempts = 1
         self.missed = 0
         self.losses: list[Loss] = []
+        self._has_natives = False
         self.summaries: tuple[Origin, ...] = ()
 
     def feed(self, event: StreamEvent) -> StreamEvent:
@@ -247,6 +248,9 @@ class Assembler:
         """
         origin = self._origin = _copy_origin(self.origin, seconds=round(duration_seconds, 6))
         canisters = self.produce_canisters()
+        losses = tuple(self.losses)
+        if self._has_natives:
+            losses += tuple(_survey_compactions(canisters, origin))
         if not canisters and origin.stop_reason is StopReason.INTERRUPTED:
             raise _refuse_unanswered(origin)
         return Response(
@@ -261,7 +265,7 @@ class Assembler:
                 summaries=self.summaries,
                 native=self.native,
             ),
-            losses=(*self.losses, *_survey_compactions(canisters, origin)),
+            losses=losses,
         )
 
     def _produce_assistant(
@@ -288,6 +292,7 @@ class Assembler:
         self._origin = None
 
     def _start(self, event: ContentStartedEvent) -> ContentStartedEvent:
+        self._has_natives = self._has_natives or event.kind == "native"
         if event.index in self._contents:
             raise _refuse(f"content {event.index} begins twice")
         if len(self._contents) >= self._limits.response_contents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -268,8 +268,11 @@ class ChatSession(Closing):
         self._save()
         return summary.summarizes
 
-    def note_losses(self, losses: Iterable[Loss]) -> None:
+    def note_losses(self, losses: Sequence[Loss]) -> None:
         """Compact the conversation before its next answer if turns were left out of this one."""
+        if not losses:
+            self._is_full = False
+            return
         from vibe_llms.models.windows import count_omitted
 
         self._is_full = bool(count_omitted(losses))
