@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from google.genai import errors, types
 
 from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_files import RoutedGateway
+from support.gateways.libraries import reach_anthropic, reach_openai
 from vibe_llms.testing.simulator import Simulator
 from vibe_llms.testing.simulator.behaviour import produce_png
 
@@ -64,23 +64,6 @@ async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
     async with Simulator() as first, Simulator() as second:
         providers = PROVIDERS.replace("{url}", first.url)
         yield RoutedGateway(tmp_path, first, second, providers=providers)
-
-
-@asynccontextmanager
-async def reach_openai(routed: RoutedGateway, key: str = "x") -> AsyncIterator[openai.AsyncOpenAI]:
-    """Makes OpenAI's client of a gateway that runs."""
-    address = f"{routed.address}/v1"
-    async with openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0) as client:
-        yield client
-
-
-@asynccontextmanager
-async def reach_anthropic(routed: RoutedGateway) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    """Makes Anthropic's client of a gateway that runs."""
-    async with anthropic.AsyncAnthropic(
-        base_url=routed.address, api_key="x", max_retries=0
-    ) as client:
-        yield client
 
 
 def list_uploads(routed: RoutedGateway) -> list[str]:

@@ -6,17 +6,16 @@ import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 
 from support.batches.vendor_batching import is_submission
 from support.gateways.gateway_files import RoutedGateway
 from support.gateways.key_holders import create_key, sum_spending
+from support.gateways.libraries import reach_anthropic, reach_openai
 from vibe_llms.daemons.gateway.client_requests import read_client_request
 from vibe_llms.daemons.gateway.estimating import estimate
 from vibe_llms.daemons.gateway.faces.chat_completions import FACE
@@ -60,22 +59,6 @@ async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
     """A gateway that does not run yet."""
     async with Simulator() as first, Simulator() as second:
         yield RoutedGateway(tmp_path, first, second)
-
-
-@asynccontextmanager
-async def reach_openai(routed: RoutedGateway, key: str = "x") -> AsyncIterator[openai.AsyncOpenAI]:
-    """Makes OpenAI's client of a gateway that runs."""
-    address = f"{routed.address}/v1"
-    async with openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0) as client:
-        yield client
-
-
-@asynccontextmanager
-async def reach_anthropic(routed: RoutedGateway) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    """Makes Anthropic's client of a gateway that runs."""
-    client = anthropic.AsyncAnthropic(base_url=routed.address, api_key="x", max_retries=0)
-    async with client:
-        yield client
 
 
 def compose_line(number: int, model: str, path: str = CHAT, **fields: Any) -> dict[str, Any]:
