@@ -9,6 +9,7 @@ const DEEPEST = 60; // nesting of quotes and lists
 let library = null;
 let loading = null;
 let formulas = null;
+let drawFormula = null;
 
 // Load the library; it is large, and only answers need it.
 export function loadMarkdown() {
@@ -172,13 +173,21 @@ function readFormula(state, silent) {
 
 function composeFormula(text, isBlock) {
   const place = make('span', { class: `formula ${isBlock ? 'block' : ''}`.trim() }, make('code', { dir: 'ltr' }, text.trim()));
-  formulas ??= import('./formulas.js');
-  formulas
-    .then(({ render }) => {
-      const drawn = make('span');
-      render(text, drawn, { output: 'mathml', displayMode: isBlock, throwOnError: true, strict: 'ignore', trust: false, maxSize: 20, maxExpand: 300 });
-      place.replaceChildren(...drawn.childNodes);
-    })
-    .catch(() => {}); // its source stays
+  if (drawFormula) {
+    fillFormula(place, text, isBlock); // at once: a growing answer draws it again and again
+  } else {
+    formulas ??= import('./formulas.js').then(({ render }) => (drawFormula = render));
+    formulas.then(() => fillFormula(place, text, isBlock)).catch(() => {}); // its source stays
+  }
   return place;
+}
+
+function fillFormula(place, text, isBlock) {
+  const drawn = make('span');
+  try {
+    drawFormula(text, drawn, { output: 'mathml', displayMode: isBlock, throwOnError: true, strict: 'ignore', trust: false, maxSize: 20, maxExpand: 300 });
+  } catch {
+    return; // its source stays
+  }
+  place.replaceChildren(...drawn.childNodes);
 }

@@ -51,7 +51,7 @@ export function composeChoices(offers, choice, onChange = () => {}) {
     model.replaceChildren(make('span', { class: 'dim' }, 'Model '), make('bdi', {}, named));
     model.setAttribute('aria-label', `Model: ${named}. Change it`);
     const number = choice.ensembles.length;
-    tools.replaceChildren(number ? choice.ensembles.join(', ') : make('span', { class: 'dim' }, 'No tools'));
+    tools.replaceChildren(make('span', { class: 'dim' }, number ? 'Tools ' : 'No tools'), ...(number ? [make('bdi', {}, choice.ensembles.join(', '))] : []));
     tools.setAttribute('aria-label', `Tools: ${number ? choice.ensembles.join(', ') : 'none'}. Change them`);
   }
   async function pickModel() {
