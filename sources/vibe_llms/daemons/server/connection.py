@@ -32,6 +32,9 @@ _WAITING_REQUESTS: Final = 64
 _PAUSE_ABOVE: Final = 8
 """Number of queued requests above which reading pauses."""
 
+_REMEMBER_SECONDS: Final = 10.0
+"""Seconds for which an idle connection remembers its last head, which takes half of its memory."""
+
 LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 67_108_864
 """Limits for discarding input after the last response (a lingering close); with TLS, the client has
@@ -467,6 +470,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     def check_timeouts(self, now: float) -> None:
         """End an exchange or the connection if a timeout has passed."""
+        if self._current is None and now > self._since + _REMEMBER_SECONDS:
+            self._reader.forget_head()
         if now > self._output_due:
             self.transport.abort()
         elif self._websocket is not None and not self._ignores_input:

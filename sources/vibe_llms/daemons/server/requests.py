@@ -105,6 +105,10 @@ class RequestReader:
         # Data after the last request is not an error; it is ignored.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
+    def forget_head(self) -> None:
+        """Forget the head that the client may send again."""
+        self._known = None
+
     def close(self) -> None:
         """Release references after the last data."""
         del self._parser, self.sink
