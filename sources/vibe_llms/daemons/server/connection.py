@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -190,8 +190,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """Handle a client that reads again."""
-        self.is_writing_paused = False
-        self._output_due = inf
+        self.is_writing_paused, self._output_due = False, inf
         self._release()
 
     def _release(self) -> None:
@@ -209,7 +208,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             return
         exchange = ServedExchange(self, head, body)
         self._input_due = inf
-        self._schedule(exchange, self._compose_scope(head, exchange.watch))
+        self._schedule(exchange, head)
         if not exchange.keeps_alive:
             self._ignores_input = True
 
@@ -222,15 +221,15 @@ class IncomingConnection(asyncio.BufferedProtocol):
             return
         exchange = ServedExchange(self, head)
         self._incoming = exchange
-        scope = self._compose_scope(head, exchange.watch)
         if head.expects_continue:  # its timeout starts with the response 100
             self._input_due = self._body_seconds = inf
         else:
             self.start_body_timeout()
-        self._schedule(exchange, scope)
+        self._schedule(exchange, head)
 
-    def _schedule(self, exchange: ServedExchange, scope: Scope) -> None:
+    def _schedule(self, exchange: ServedExchange, head: Head) -> None:
         """Start an exchange, once the earlier ones are over."""
+        scope = compose_scope(head, self._peer, self.service.lifespan.state, exchange.watch)
         if self._current is None:
             self._start(exchange, scope)
             return
@@ -274,7 +273,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
         if isinstance(websocket, int):
             self._upgrade = (None, {}, websocket)
         else:
-            scope = websocket.compose_scope(self._compose_scope(head, websocket.watch))
+            scope = compose_scope(head, self._peer, self.service.lifespan.state, websocket.watch)
+            scope = websocket.compose_scope(scope)
             self._upgrade = (websocket, scope, 0)
 
     def _start_websocket(self, received_bytes: bytes) -> None:
@@ -287,9 +287,6 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self.service.tasks.add(websocket.task)
         if received_bytes:
             websocket.feed(received_bytes)
-
-    def _compose_scope(self, head: Head, watch: Callable[..., None]) -> Scope:
-        return compose_scope(head, self._peer, self.service.lifespan.state, watch)
 
     def _start(self, exchange: ServedExchange, scope: Scope) -> None:
         service = self.service
@@ -369,8 +366,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     def conclude(self, exchange: ServedExchange) -> None:
         """Handle the end of an answer: start the next request, or close the connection."""
-        self._answer_due = inf
-        self._current = None
+        self._current, self._answer_due = None, inf
         if self.transport.is_closing():
             return
         if not exchange.keeps_alive:
@@ -420,13 +416,13 @@ class IncomingConnection(asyncio.BufferedProtocol):
         broken, self._incoming = self._incoming, None
         self._ignores_input = True
         self._input_due = inf
-        response = compose_refusal(status, self.service.date)
         if broken is not None and broken is self._current:
             self.fail(broken, status)
             return
         if broken is not None:
             self._queue.pop()
             broken.abandon()
+        response = compose_refusal(status, self.service.date)
         if self._current is None:
             self.send_last(response)
         else:
