@@ -40,12 +40,17 @@ async def test_each_of_the_three_is_killed_and_nothing_is_lost(
     )
 
 
-@pytest.mark.slow
-async def test_a_hundred_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then everything that can happen has happened: what it is about was not missed."""
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(25, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)],
+)
+async def test_many_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int) -> None:
+    """After a hundred, everything that can happen has happened."""
     counts = await _run_chaos(
-        tmp_path, monkeypatch, lambda troubles_made: troubles_made.total() < 100, [kill]
+        tmp_path, monkeypatch, lambda troubles_made: troubles_made.total() < kills, [kill]
     )
+    if kills < 100:
+        return
     expected = ("in doubt", "generation.doubted", "step.failed", "run.retried", "run.resumed")
     assert all(counts[each] for each in expected), counts
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from vibe_llms.foundation import attrs_building, method_cache
+from vibe_llms.foundation import method_cache
 from vibe_llms.foundation.reprs import represent_fields
 
 method_cache.install()
-attrs_building.install()
 
 
 class _Methods:

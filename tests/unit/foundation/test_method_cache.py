@@ -51,7 +51,7 @@ def test_a_second_process_compiles_no_methods(tmp_path: Path) -> None:
     """Its classes are the same, signatures included."""
     first, second = _probe(tmp_path), _probe(tmp_path)
 
-    assert _count(first) > 2
+    assert _count(first) > 20
     assert _count(second) == 0
     assert first[1] == second[1]
     assert first[0].split(" ", 1)[1] == second[0].split(" ", 1)[1]
@@ -69,7 +69,7 @@ def test_a_damaged_file_costs_only_time(tmp_path: Path, damage: bytes | None) ->
     (file,) = tmp_path.rglob("*.methods")
     file.write_bytes(file.read_bytes()[:-99] if damage is None else damage)
 
-    assert _count(_probe(tmp_path)) > 2
+    assert _count(_probe(tmp_path)) > 20
     assert _count(_probe(tmp_path)) == 0
 
 
