@@ -87,7 +87,7 @@ class StreamGuard(abc.ABC):
         return [LossEvent(loss=loss) for loss in new]
 
     def _hide(self, event: NativeEvent) -> None:
-        """Report that a vendor's event is not delivered: nobody knows where its texts are."""
+        """Report that a vendor's event is not delivered: its texts are unknown."""
         reason = f"the guard {self._active.name!r} cannot examine the vendor's own events"
         self._add((Loss(kind=LossKind.DROPPED, path="stream", reason=reason, is_routine=True),))
 
@@ -141,7 +141,7 @@ class _Content:
 class WindowedStreamGuard(StreamGuard):
     """Holds back the last characters of each text.
 
-    A text is examined again whenever half a window of characters has arrived, so that each
+    The held text is examined whenever half a window of characters has arrived, so that each
     character is examined at most five times. A finding at the end of what has arrived is held back
     as a whole, and examined again when it has grown by half.
 
@@ -210,7 +210,7 @@ class WindowedStreamGuard(StreamGuard):
     async def _release(
         self, index: int, content: _Content, name: Channel, *, is_complete: bool
     ) -> list[StreamEvent]:
-        """Examine the held text of a channel, and return what is further back than the window."""
+        """Examine the held text of a channel, and return the part before the window."""
         channel = content.channels[name]
         new = "".join(channel.pieces)
         if not new:
@@ -329,7 +329,7 @@ class WholeStreamGuard(StreamGuard):
         return ready
 
     async def give_up(self) -> list[StreamEvent]:
-        """Return what has arrived if the guard finds nothing in it; else nothing."""
+        """Return the events so far if the guard finds nothing in them; else none."""
         held, self._held = self._held, []
         texts: dict[tuple[int, str], list[str]] = {}
         for event in held:
