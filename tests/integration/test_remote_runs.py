@@ -259,7 +259,7 @@ async def test_a_gateway_is_no_agents_daemon(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_said_over_http_is_refused_here(tmp_path: Path) -> None:
-    picture = UserCanister(ImageContent(data=b"\x89PNG", mime_type="image/png"))
+    picture = UserCanister(ImageContent(url="https://example.org/a.png", mime_type="image/png"))
     async with connect("http://127.0.0.1:1") as runs:
         with pytest.raises(RequestError, match="texts"):
             await runs.send("any", picture)

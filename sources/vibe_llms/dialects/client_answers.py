@@ -115,6 +115,10 @@ class ErrorAnswer:
     headers: Mapping[str, str] = attrs.field(factory=dict)
 
 
+BLOCKED_PREFIX: Final = "Blocked by content filtering policy: "
+"""Beginning of a message for blocked content, in protocols without a type for it."""
+
+
 def classify(error: ConverseError) -> tuple[ProviderFault, int]:
     """Return the fault that an error means to a client, and its HTTP status.
 

@@ -38,6 +38,10 @@ OpenAI and Anthropic retry. 498 is Groq's status for a tier without capacity.
 """
 
 
+BLOCKED_MESSAGE: Final = re.compile(r"blocked by (?:our )?content filtering policy", re.IGNORECASE)
+"""Message for blocked content of Anthropic's models, for which there is no type."""
+
+
 def find_fault(
     status: int | None, others: Mapping[int, ProviderFault] = _NO_EXCEPTIONS
 ) -> ProviderFault:

@@ -466,4 +466,5 @@ class SyncEngine(SyncFace[Engine]):
     answer = blocking(Engine.answer)
     follow = entering_reply(Engine.follow)
     run = blocking(Engine.run)
+    make_room = blocking(Engine.make_room)
     close = blocking(Engine.close)

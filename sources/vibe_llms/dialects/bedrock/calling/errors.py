@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.errors import (
+    BLOCKED_MESSAGE,
     ErrorData,
     ErrorProducer,
     find_fault,
@@ -125,6 +126,8 @@ def _find_facts(body: object) -> Mapping[str, Any]:
 def _find_fault(kind: str | None, status: int | None, message: str) -> ProviderFault:
     if kind == "ValidationException" and _UNKNOWN_MODEL.search(message):
         return _N
+    if kind == "ValidationException" and BLOCKED_MESSAGE.search(message):
+        return ProviderFault.BLOCKED
     if kind == "AccessDeniedException" and _INVALID_KEY.search(message):
         return _A
     return FAULTS_BY_TYPE.get(kind or "") or find_fault(status, _FAULTS_BY_STATUS)

@@ -7,11 +7,13 @@ from typing import Final
 
 from vibe_llms.dialects.bedrock.calling.errors import FAULTS_BY_TYPE, TYPE_HEADER, produce_error
 from vibe_llms.dialects.client_answers import (
+    BLOCKED_PREFIX,
     ErrorAnswer,
     classify,
     compose_error_headers,
     compose_error_message,
 )
+from vibe_llms.dialects.errors import BLOCKED_MESSAGE
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -69,6 +71,8 @@ def find_stream_type(error: ConverseError) -> str | None:
 def compose_message(error: ConverseError) -> str:
     """Return the message of an error; that of a prompt that is too long in the vendor's words."""
     message = compose_error_message(error)
+    if classify(error)[0] is ProviderFault.BLOCKED and not BLOCKED_MESSAGE.search(message):
+        return f"{BLOCKED_PREFIX}{message}"
     if not isinstance(error, ContextOverflowError):
         return message
     if error.tokens and error.limit:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.errors import (
+    BLOCKED_MESSAGE,
     ErrorData,
     ErrorProducer,
     find_fault,
@@ -101,7 +102,6 @@ _NO_CREDIT_MESSAGE: Final = re.compile(
     r"credit balance is too low|reached your specified (?:\w+ )*usage limits?|spend(?:ing)? limit",
     re.IGNORECASE,
 )
-_BLOCKED_MESSAGE: Final = re.compile(r"blocked by (?:our )?content filtering policy", re.IGNORECASE)
 _OVERFLOW_MESSAGE: Final = re.compile(
     r"prompt is too long(?:: (?P<tokens>\d+) tokens > (?P<limit>\d+))?"
     r"|exceeds? (?:the )?context limit(?:: (?P<input>\d+) \+ \d+ > (?P<bound>\d+))?"
@@ -155,7 +155,7 @@ def _find_fault(
 ) -> ProviderFault:
     if code in FAULTS_BY_CODE:
         return FAULTS_BY_CODE[str(code)]
-    if kind in (None, "invalid_request_error") and _BLOCKED_MESSAGE.search(message):
+    if kind in (None, "invalid_request_error") and BLOCKED_MESSAGE.search(message):
         return ProviderFault.BLOCKED
     has_status = status is not None and status >= 400
     if kind in FAULTS_BY_TYPE and (kind not in _VAGUE_TYPES or not has_status):

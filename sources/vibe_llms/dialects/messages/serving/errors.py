@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from vibe_llms.dialects.client_answers import (
+    BLOCKED_PREFIX,
     ErrorAnswer,
     classify,
     compose_error_headers,
@@ -55,9 +56,6 @@ _FAULTS_WITH_OWN_TYPE: Final = frozenset(
 
 _NO_BUDGET_CODE: Final = "enforced_spend_limit_reached"
 """The code of an exhausted budget; with status 429 the library has a class for it."""
-
-_BLOCKED_PREFIX: Final = "Blocked by content filtering policy: "
-"""Beginning of the vendor's message for blocked content, for which it has no type."""
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
@@ -105,7 +103,7 @@ def _compose_specific(
     """Return the error. If the kind has no type of this protocol, the message shows the kind."""
     if not isinstance(error, ContextOverflowError):
         return _compose(
-            fields, f"{_BLOCKED_PREFIX}{message}" if fault is ProviderFault.BLOCKED else message
+            fields, f"{BLOCKED_PREFIX}{message}" if fault is ProviderFault.BLOCKED else message
         )
     if error.tokens and error.limit:
         message = f"prompt is too long: {error.tokens} tokens > {error.limit} maximum"
