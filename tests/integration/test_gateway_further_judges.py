@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.gateways.gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.gateways.key_holders import ManualClocks, create_key, open_authorizer
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
@@ -138,6 +138,7 @@ async def test_coheres_client_embeds_with_any_vendor(
         assert answer.meta is not None
         assert answer.meta.billed_units is not None
         assert answer.meta.billed_units.input_tokens == 4
+    await wait_until(lambda: records)  # the client is in another thread
     assert records[0].way == "translate"
     told = [] if model.startswith("google") else ["purpose"]
     assert [loss.path for loss in records[0].losses if not loss.is_routine] == told
@@ -161,6 +162,7 @@ async def test_coheres_client_reaches_cohere_itself(
     assert all(is_near(row, draw(text)) for row, text in zip(rows, TEXTS, strict=True))
     assert [each.index for each in ranking.results] == [0]
     assert [each.path for each in simulator.requests] == ["/v2/embed", "/v2/rerank"]
+    await wait_until(lambda: len(records) == 2)  # the client is in another thread
     assert [each.way for each in records] == ["passthrough", "passthrough"]
     assert records[0].usage is not None
     assert records[0].usage.input_tokens == 4
@@ -203,6 +205,7 @@ async def test_coheres_clients_rank(model: str, address: str, records: list[Call
     assert second.results[0].relevance_score >= second.results[1].relevance_score
     assert first.results[0].index == 1
     way = "passthrough" if model.startswith("jina") else "translate"
+    await wait_until(lambda: records)  # the client is in another thread
     assert records[0].way == way
     if way == "translate":
         assert first.results[0].document.text == "the red house"
@@ -309,6 +312,7 @@ async def test_mistrals_client_fills_the_middle_with_any_vendor(
             text = str(answer.choices[0].message.content)
             assert answer.usage.completion_tokens
 
+    await wait_until(lambda: records)  # the client is in another thread
     [record] = records
     assert (record.face, record.status) == ("fim_completions", 200)
     if model.startswith("mistral"):
@@ -349,6 +353,7 @@ async def test_ollamas_client_embeds_with_any_vendor(
 
     assert [len(row) for row in answer.embeddings] == [4, 4]
     assert older.embedding
+    await wait_until(lambda: records)  # the client is in another thread
     assert records[0].way == ("passthrough" if model.startswith("ollama") else "translate")
 
 

@@ -112,6 +112,7 @@ async def test_a_text(
     heard = await ask(client, upstream, stream=stream)
     assert heard.get("text") == "The North Sea, or the Baltic.", heard
     assert heard["pieces"] > 1 or not stream
+    await wait_until(lambda: records)  # the client is another process
     [record] = records
     assert record.face == CLIENTS[client]
     assert record.way == ("passthrough" if UPSTREAMS[upstream] == record.face else "translate")
