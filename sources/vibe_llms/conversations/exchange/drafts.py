@@ -53,7 +53,7 @@ def read_moment(value: object) -> datetime | None:
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
             return datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
@@ -87,8 +87,9 @@ def write_json(value: object) -> str:
 
 
 def read_count(value: object) -> int | None:
-    """Return a number of tokens; ``None`` if the value is not a whole number."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """Return a number of tokens; ``None`` if the value is no integer from 0 to 2^63 - 1."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_integer and 0 <= value < 2**63 else None  # type: ignore[operator,return-value]
 
 
 def make_native(protocol: str, value: object) -> Native:

@@ -45,6 +45,12 @@ _SIGNATURES: Final = {
 }
 """Field of the signature in the metadata of reasoning, by vendor."""
 
+_MAX_MILLISECONDS: Final = 10**15
+"""Bound of times; the year 9999 is before it."""
+
+_ENDED: Final = ("completed", "error")
+"""States of a tool that has a result."""
+
 _STOP_REASONS: Final = {
     "stop": StopReason.ANSWERED,
     "length": StopReason.LIMIT,
@@ -85,7 +91,9 @@ class _Reader:
         identity = read_text(info.get("id"))
         created = _read_moment(read_table(info.get("time")).get("created"))
         self.draft = Draft(SOURCE, identity, self.session.place, created)
-        for message, parts in self.session.messages:
+        roles = [message.get("role") for message, _ in self.session.messages]
+        last = max((at for at, role in enumerate(roles) if role == "assistant"), default=-1)
+        for number, (message, parts) in enumerate(self.session.messages):
             place = f" {read_text(message.get('id'))}"
             moment = _read_moment(read_table(message.get("time")).get("created"))
             self.draft.begin(read_text(message.get("id")), moment)
@@ -93,7 +101,11 @@ class _Reader:
                 case "user":
                     self._read_question(place, message, parts)
                 case "assistant":
-                    self._read_answer(place, message, parts)
+                    is_open = number == last and not message.get("error")
+                    if not self._read_answer(place, message, parts, moment, is_open):
+                        # A later import adds the rest after what is stored.
+                        self.draft.add_loss(place, "an unfinished answer; import it again later")
+                        break
                 case role:
                     self.draft.add_loss(place, f"unknown role {role!r}")
         parent = read_text(info.get("parentID"))
@@ -135,26 +147,43 @@ class _Reader:
         return []
 
     def _read_answer(
-        self, place: str, message: Mapping[str, Any], parts: list[dict[str, Any]]
-    ) -> None:
-        steps = _split_steps(parts)
+        self,
+        place: str,
+        message: Mapping[str, Any],
+        parts: list[dict[str, Any]],
+        moment: Any,
+        is_open: bool,
+    ) -> bool:
+        """Read the steps of an answer; stop at an unfinished one if opencode may continue it.
+
+        Returns:
+            False if it stopped.
+        """
+        identity, steps = read_text(message.get("id")), _split_steps(parts)
         for number, step in enumerate(steps):
+            if is_open and not _is_finished(step):
+                return False
             end = next((each for each in step if each.get("type") == "step-finish"), {})
             is_last = number == len(steps) - 1
             # Without the numbers of its steps, only a single step has those of the message.
             tokens = end.get("tokens") or (message.get("tokens") if len(steps) == 1 else None)
             origin = _make_origin(message, read_text(end.get("reason")), is_last)
             self.draft.origin = attrs.evolve(origin, usage=_read_usage(read_table(tokens)))
-            self.draft.begin_turn(f"{read_text(message.get('id'))} {number}")
-            for part in step:
+            self.draft.begin_turn(f"{identity} {number}")
+            # Ids follow from the parts, as a result may be stored before that of another call.
+            keys = [read_text(part.get("id")) or f"{number} {at}" for at, part in enumerate(step)]
+            for key, part in zip(keys, step, strict=True):
+                self.draft.begin(f"{identity}/{key}", moment)
                 self._read_part(f"{place}.{read_text(part.get('id'))}", part)
-            for part in step:
+            for key, part in zip(keys, step, strict=True):
                 if part.get("type") == "tool":
+                    self.draft.begin(f"{identity}/{key}/result", moment)
                     self._read_result(f"{place}.{read_text(part.get('id'))}", part)
         error = read_table(message.get("error"))
         if error and not steps:
             reason = f"the error {read_text(error.get('name'))!r} instead of an answer"
             self.draft.add_loss(place, reason)
+        return True
 
     def _read_part(self, place: str, part: Mapping[str, Any]) -> None:
         match part:
@@ -183,9 +212,9 @@ class _Reader:
 
     def _read_result(self, place: str, part: Mapping[str, Any]) -> None:
         state = read_table(part.get("state"))
-        is_error = state.get("status") == "error"
-        if not is_error and state.get("status") != "completed":
+        if state.get("status") not in _ENDED:
             return
+        is_error = state.get("status") == "error"
         text = read_text(state.get("error" if is_error else "output"))
         contents: list[AnyContent] = [TextualContent(text)] if text else []
         for attachment in read_tables(state.get("attachments")):
@@ -211,6 +240,17 @@ def _split_steps(parts: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         if part.get("type") == "step-finish":
             steps.append([])
     return [step for step in steps if step]
+
+
+def _is_finished(step: list[dict[str, Any]]) -> bool:
+    """Tell whether opencode writes nothing more into the parts of a step."""
+    for part in step:
+        if part.get("type") == "tool" and read_table(part.get("state")).get("status") not in _ENDED:
+            return False
+        time = read_table(part.get("time"))
+        if part.get("type") in ("text", "reasoning") and "start" in time and "end" not in time:
+            return False
+    return True
 
 
 def _make_origin(message: Mapping[str, Any], reason: str, is_last: bool) -> Origin:
@@ -253,5 +293,7 @@ def _find_signature(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _read_moment(milliseconds: object) -> Any:
-    is_number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
-    return read_moment(milliseconds / 1000 if is_number else None)  # type: ignore[operator]
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
+        return None
+    # A larger integer cannot be divided as a float.
+    return read_moment(milliseconds / 1000) if abs(milliseconds) < _MAX_MILLISECONDS else None

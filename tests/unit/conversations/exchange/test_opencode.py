@@ -169,3 +169,65 @@ def test_a_message_without_the_numbers_of_its_steps(tmp_path: Path) -> None:
     (found,) = read(tmp_path)
     usages = [each.origin.usage for each in found.value.canisters if each.origin]
     assert [each and each.cache_write_tokens for each in usages] == [4, None, None]
+
+
+def test_an_unfinished_answer_is_imported_once_it_is_finished(tmp_path: Path) -> None:
+    """Calls run in parallel: the second may have its result before the first."""
+    question = make_opencode_message("msg_1", "user", {"type": "text", "text": "Count."})
+    queued = make_opencode_message("msg_3", "user", {"type": "text", "text": "And then?"})
+
+    def import_state(*parts: dict[str, Any]) -> Conversation:
+        answer = make_opencode_message("msg_2", "assistant", *parts)
+        (found,) = read(write_opencode(tmp_path, OPENCODE_SESSION, [question, answer, queued]))
+        return found.value
+
+    first = call("c1", status="completed", output="1")
+    second = call("c2", status="completed", output="2")
+    end = {"type": "step-finish", "tokens": TOKENS}
+    text = {"type": "text", "text": "T", "time": {"start": 1}}
+    states = [
+        import_state(call("c1", status="running"), second),
+        import_state(first, second, end, text),
+        import_state(first, second, end, {**text, "text": "Two.", "time": {"start": 1, "end": 2}}),
+    ]
+    assert [len(each) for each in states] == [1, 5, 7]
+    last = states[-1].canisters
+    for state in states:
+        assert list(state.canisters) == list(last[: len(state)])
+    results = [each.invocation_id for each in last if isinstance(each, ResultCanister)]
+    assert results == ["c1", "c2"]
+    assert len({each.id for each in last}) == 7
+
+
+def test_ids_of_an_answer_follow_from_its_parts(tmp_path: Path) -> None:
+    """A call whose result came after the import does not take the id of another message."""
+
+    def import_state(status: str) -> dict[str, str]:
+        parts = [call("c1", status=status), call("c2", status="completed")]
+        answer = make_opencode_message("msg_1", "assistant", *parts, error={"name": "Abort"})
+        (found,) = read(write_opencode(tmp_path, OPENCODE_SESSION, [answer]))
+        return {
+            each.id: f"{each.role} {each.invocation_id}"
+            for each in found.value.canisters
+            if isinstance(each, (InvocationCanister, ResultCanister))
+        }
+
+    before, after = import_state("running"), import_state("completed")
+    assert len(after) == 4
+    assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 10**30, -5], ids=["huge", "-huge", "large", "negative"]
+)
+def test_values_out_of_bounds_are_unknown(tmp_path: Path, value: int) -> None:
+    text = {"type": "text", "text": "Hi"}
+    tokens = {"input": value, "output": 1}
+    messages = [
+        make_opencode_message("msg_1", "assistant", text, tokens=tokens, time={"created": value})
+    ]
+    session = {**OPENCODE_SESSION, "time": {"created": value}}
+    (found,) = read(write_opencode(tmp_path, session, messages))
+    usage = usage_of(found.value.canisters)
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (None, 1)
