@@ -6,13 +6,15 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.exceptions import Stage, TransportError
+from vibe_llms.exceptions import LimitError, Stage, TransportError
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire import failures
 from vibe_llms.wire.exchanges import WireRequest
+from vibe_llms.wire.frames import refuse_event
 from vibe_llms.wire.http import faults
+from vibe_llms.wire.size_limits import refuse_redirection
 
 if TYPE_CHECKING:
     import ssl
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 NO_STATUS: Final = 1005
 """Close code of a close frame without one; never sent."""
+_TOO_BIG: Final = 1009
 
 _CLOSE_SECONDS: Final = 1.0
 _DEFAULT_CONNECT_SECONDS: Final = 10.0
@@ -48,16 +51,25 @@ class SocketRefusal(Exception):
 class Socket(Closing):
     """An open WebSocket.
 
+    Args:
+        limit: Maximum size of a message of the server, which the connection enforces.
+
     Attributes:
         address: Scheme, host and port of the server, for errors.
     """
 
-    def __init__(self, connection: ClientConnection, address: str) -> None:
+    def __init__(self, connection: ClientConnection, address: str, limit: int) -> None:
         self._connection = connection
+        self._limit = limit
         self.address = address
 
     async def send(self, message: bytes | str) -> None:
-        """Send a message. Raises TransportError if the connection is closed."""
+        """Send a message.
+
+        Raises:
+            TransportError: The connection is closed.
+            LimitError: It was closed because a message of the server was too long.
+        """
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -80,17 +92,26 @@ class Socket(Closing):
         received = self._connection.protocol.close_rcvd
         return None if received is None else (received.code, received.reason)
 
-    def refuse(self) -> TransportError:
-        """Return the error for a connection that the server closed too early."""
+    def refuse(self) -> TransportError | LimitError:
+        """Return the error for a connection that was closed too early."""
+        protocol, remedy = self._connection.protocol, ""
+        sent = protocol.close_sent
+        if sent is not None and sent.code == _TOO_BIG and not protocol.close_rcvd_then_sent:
+            return refuse_event(self._limit)
         frame = self.close_frame
         if frame is None:
             detail = f"The connection with {self.address} broke off."
+            remedy = "Try again. If it persists, check the network, and proxies on the way."
         else:
             code, reason = frame
             words = f"{code}: {reason[:300]}" if reason else f"{code}"
             detail = f"{self.address} closed the connection early ({words})."
         return TransportError(
-            detail=detail, address=self.address, stage=Stage.FRAME, should_retry=False
+            detail=detail,
+            remedy=remedy,
+            address=self.address,
+            stage=Stage.FRAME,
+            should_retry=False,
         )
 
     async def close(self) -> None:
@@ -115,7 +136,7 @@ async def open_socket(
 
     Raises:
         SocketRefusal: The server answered with an HTTP status.
-        TransportError: The server is unreachable, or does not speak HTTP.
+        TransportError: The server is unreachable, does not speak HTTP, or redirects.
         DependencyError: The package websockets is not installed.
     """
     with needing("live", "websockets", "Live input"):
@@ -133,7 +154,7 @@ async def open_socket(
     seconds = facts.timeouts.connect_seconds or _DEFAULT_CONNECT_SECONDS
     failure: Exception
     try:
-        connection = await connect(
+        connector = connect(
             request.url.replace("http", "ws", 1),
             additional_headers=headers,
             user_agent_header=None,
@@ -146,11 +167,17 @@ async def open_socket(
             logger=_silent,
             **options,
         )
-        return Socket(connection, facts.address)
+        # A redirect would be followed, to any host, with all headers but the usual credentials.
+        connector.process_redirect = lambda exc: exc  # type: ignore[method-assign]
+        return Socket(await connector, facts.address, message_bytes)
     except InvalidStatus as error:
         response = error.response
         found = {name.lower(): value for name, value in response.headers.raw_items()}
-        failure = SocketRefusal(response.status_code, found, bytes(response.body or b""))
+        status = response.status_code
+        if 300 <= status < 400:
+            failure = refuse_redirection(facts.address, status, found.get("location", ""))
+        else:
+            failure = SocketRefusal(status, found, bytes(response.body or b""))
     except Exception as error:
         failure = failures.translate(_classify(error), facts, Stage.SEND)
         error.__traceback__ = None  # its frames refer to the headers

@@ -13,7 +13,7 @@ import pytest
 import trustme
 from websockets.asyncio.server import ServerConnection, serve
 
-from vibe_llms.exceptions import TransportError, TransportTimeoutError
+from vibe_llms.exceptions import LimitError, TransportError, TransportTimeoutError
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.direct import DirectTransport
@@ -43,6 +43,8 @@ async def echo(connection: ServerConnection) -> None:
         await connection.send(message)
         if message == "close":
             await connection.close(4000, "enough")
+        elif message == "too big":
+            await connection.close(1009, "too big")
         elif message == "break":
             connection.transport.abort()
         elif message == "key":
@@ -84,6 +86,50 @@ async def test_a_message_has_a_limit() -> None:
     ):
         await socket.send("x" * 1_001)
         assert await socket.receive() is None
+        with pytest.raises(LimitError, match="event_bytes = 1,000") as caught:
+            await socket.send("x")
+        assert (caught.value.limit, caught.value.value) == ("event_bytes", 1_000)
+        assert caught.value.remedy
+
+
+async def test_a_limit_of_the_server_is_not_ours() -> None:
+    async with serve(echo, "localhost", 0) as server, await connect(address_of(server)) as socket:
+        await socket.send("too big")
+        while await socket.receive() is not None:
+            pass
+        error = socket.refuse()
+    assert isinstance(error, TransportError)
+    assert "1009: too big" in str(error)
+
+
+@pytest.mark.parametrize("status", [302, 308])
+async def test_redirects_are_not_followed(status: int) -> None:
+    asked: list[Any] = []
+
+    def note(connection: ServerConnection, request: Any) -> Any:
+        asked.append(request.headers)
+        return connection.respond(HTTPStatus.FORBIDDEN, "")
+
+    async with serve(echo, "localhost", 0, process_request=note) as target:
+        location = f"{address_of(target, 'ws')}/y?key=canary"
+
+        def redirect(connection: ServerConnection, request: Any) -> Any:
+            answer = connection.respond(HTTPStatus(status), "")
+            answer.headers["Location"] = location
+            return answer
+
+        async with serve(echo, "localhost", 0, process_request=redirect) as server:
+            request = WireRequest(
+                url=f"{address_of(server)}/x",
+                headers={"xi-api-key": Secret("canary"), "api-key": Secret("canary")},
+                timeouts=QUICK,
+                method="GET",
+            )
+            with pytest.raises(TransportError, match=f"{status}: a redirect to") as caught:
+                await produce().open_socket(request)
+    assert asked == []
+    assert caught.value.should_retry is False
+    assert "canary" not in repr(caught.value) + repr(caught.value.__cause__)
 
 
 async def test_an_http_answer_is_a_refusal() -> None:

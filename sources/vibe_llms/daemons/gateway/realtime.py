@@ -25,7 +25,13 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.asgi_types import ClientGone, Receive, Scope, Send
 from vibe_llms.daemons.service import Service, generate_request_id
 from vibe_llms.dialects.openai_usage import normalize_openai_usage
-from vibe_llms.exceptions import AccessError, ConverseError, TransportError, UnknownNameError
+from vibe_llms.exceptions import (
+    AccessError,
+    ConverseError,
+    LimitError,
+    TransportError,
+    UnknownNameError,
+)
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand, Grant, Reservation
@@ -214,7 +220,7 @@ async def _send_up(vendor: Socket, receive: Receive) -> None:
         while (message := await receive())["type"] == "websocket.receive":
             text = message.get("text")
             # After the vendor's close, `_send_down` still sends what came before it.
-            with suppress(TransportError):
+            with suppress(TransportError, LimitError):
                 await vendor.send(message["bytes"] if text is None else text)
 
 
