@@ -25,6 +25,8 @@ from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 if TYPE_CHECKING:
     from vibe_llms.application import Application
 
+_LOGGER: Final = logging.getLogger("vibe_llms.instruments.skills")
+
 LIST_CHARACTERS: Final = 8_000
 """Maximum length of the list of skills, which is in every request."""
 
@@ -59,16 +61,27 @@ class SkillsEnsemble(GrantedEnsemble):
         skills: dict[str, tuple[FoundSkill, str]] = {}
         for found in survey_skills(self._application.configuration):
             try:
-                skill = load_found(found, self._application, asks=False)
-            except TrustError:  # the project's description must not instruct the model yet
-                skills[found.name] = (found, _UNTRUSTED)
+                description = self._describe(found)
             except ConfigurationError as error:
-                logger = logging.getLogger("vibe_llms.instruments.skills")
-                logger.warning("The skill %r is left out: %s", found.name, error)
+                _LOGGER.warning("The skill %r is left out: %s", found.name, error)
             else:
-                if not skill.is_for_users:
-                    skills[found.name] = (found, skill.description)
+                if description is not None:
+                    skills[found.name] = (found, description)
         return skills
+
+    def _describe(self, found: FoundSkill) -> str | None:
+        """Return the description that a model sees; ``None`` if the model may not load the skill.
+
+        Raises:
+            ConfigurationError: The skill is invalid.
+        """
+        try:
+            skill = load_found(found, self._application, asks=False)
+            description = skill.description
+        except TrustError:  # the project's description must not instruct the model yet
+            skill = found.read()
+            description = _UNTRUSTED
+        return None if skill.is_for_users else description
 
     async def survey(self) -> Sequence[Invoker]:
         """Return the invokers; none without skills."""
@@ -114,10 +127,17 @@ class SkillsEnsemble(GrantedEnsemble):
         """Read a skill again: a project's may have changed since the user has agreed to it."""
         if name not in self._skills:
             raise Refusal(f"Unknown skill {name!r}{end_among(name, self._skills)}")
+        # The errors may quote the skill, which must not instruct the model before it is trusted.
         try:
-            return load_found(self._skills[name][0], self._application)
-        except (ConfigurationError, TrustError) as error:
-            raise Refusal(str(error)) from error
+            skill = load_found(self._skills[name][0], self._application)
+        except TrustError as error:
+            raise Refusal(f"The user has not agreed to the project's skill {name!r}.") from error
+        except ConfigurationError as error:
+            _LOGGER.warning("The skill %r cannot be loaded: %s", name, error)
+            raise Refusal(f"The skill {name!r} is invalid. The user can validate it.") from error
+        if skill.is_for_users:
+            raise Refusal(f"Only the user may choose the skill {name!r}.")
+        return skill
 
 
 def _list_skills(descriptions: Mapping[str, str]) -> str:

@@ -34,54 +34,69 @@ def list_files(folder: Path) -> tuple[str, ...]:
     Raises:
         ConfigurationError: There are too many.
     """
-    return tuple(path for path, _ in _survey(folder))
+    entries = _survey(folder, with_hidden=False)
+    return tuple(path for path, status in entries if stat.S_ISREG(status.st_mode))
 
 
 def measure_folder(folder: Path) -> bytes:
-    """Return the SHA-256 of all files of a skill, with their paths.
+    """Return the SHA-256 of all files of a skill, with their paths, hidden ones included.
+
+    A link counts with the path to which it leads.
 
     Raises:
         ConfigurationError: There are too many, or they are too large, or cannot be read.
     """
     digest = hashlib.sha256()
     size = 0
-    for path, length in _survey(folder):
-        size += length
+    for path, status in _survey(folder, with_hidden=True):
+        size += status.st_size
         if size > FOLDER_BYTES:
             message = f"The files of the skill have more than {FOLDER_BYTES} bytes."
             raise ConfigurationError.at(str(folder), message)
-        digest.update(f"{path}\0".encode("utf-8", "surrogateescape"))
+        digest.update(os.fsencode(path))
         try:
+            if stat.S_ISLNK(status.st_mode):
+                digest.update(b"\0link\0%b\0" % os.fsencode((folder / path).readlink()))
+                continue
             with (folder / path).open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+                digest.update(b"\0file\0" + hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
             message = f"Cannot read {path}: {error.strerror}."
             raise ConfigurationError.at(str(folder), message) from error
     return digest.digest()
 
 
-def _survey(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the files with their sizes, in a stable order."""
+def _survey(folder: Path, *, with_hidden: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files and links with their status, in a stable order."""
     count = 0
     for directory, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name[0] != ".")
-        for name in sorted(files):
+        if not with_hidden:
+            folders[:] = [name for name in folders if name[0] != "."]
+            files = [name for name in files if name[0] != "."]
+        folders.sort()
+        for name in sorted((*folders, *files)):  # a link may be among the folders
             path = Path(directory, name)
             status = path.lstat()
-            if name[0] == "." or not stat.S_ISREG(status.st_mode):
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
                 continue
             count += 1
             if count > FILES:
                 raise ConfigurationError.at(str(folder), f"The skill has more than {FILES} files.")
-            yield path.relative_to(folder).as_posix(), status.st_size
+            yield path.relative_to(folder).as_posix(), status
 
 
 def read_text(folder: Path, path: str, context: InvocationContext) -> str:
     """Return the text of a file of a skill.
 
     Raises:
-        Refusal: The path leaves the folder, or the file is missing, too large, or not text.
+        Refusal: The path leaves the folder, or the file is missing, hidden, a link, too large, or
+            not text.
+        ConfigurationError: The skill has too many files.
     """
+    path = os.path.relpath(folder / path, folder)
+    if path not in list_files(folder):
+        message = f"{path!r} does not exist in the skill. Hidden files and links cannot be read."
+        raise Refusal(message)
     grants = Grants("skills", [produce_grant(str(folder), False, Path("/"))])
     grants.open()
     try:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from vibe_llms.application import Application
@@ -130,13 +131,14 @@ def load_found(found: FoundSkill, application: Application, *, asks: bool = True
         digest = hashlib.sha256(raw)
         if skill.folder:
             digest.update(measure_folder(Path(skill.folder)))
-        _ensure_trusted(skill, digest.hexdigest(), found.path, application, asks=asks)
+        _ensure_trusted(found, skill, digest.hexdigest(), application, asks=asks)
     return skill
 
 
 def _ensure_trusted(
-    skill: Skill, digest: str, path: Path, application: Application, *, asks: bool
+    found: FoundSkill, skill: Skill, digest: str, application: Application, *, asks: bool
 ) -> None:
+    path = found.path
     request = TrustRequest(
         folder=path.resolve(),  # trust in a skill covers its files alone
         file=path,
@@ -153,11 +155,15 @@ def _ensure_trusted(
         f"{path} comes with this folder, instructs the model and chooses {tools}. Its "
         f"description: {skill.description} Do you want to use it?"
     )
-    if not asks or not application.plugins.consent.ask(f"skill:{request.folder}", question):
+    # An answer counts for these files alone: after a change, the question is asked again.
+    subject = f"skill:{request.folder}:{digest}"
+    if not asks or not application.plugins.consent.ask(subject, question):
+        # The author of the skill chooses its texts, so that only its checked name is used.
         raise TrustError(
-            subject=f"skill:{request.folder}",
-            detail=f"You have not agreed to the project's skill {skill.name!r}.",
-            remedy=f"Read it; then run `vibe skills trust {skill.name}`, or pass its path: {path}.",
+            subject=subject,
+            detail=f"You have not agreed to the project's skill {found.name!r}.",
+            remedy=f"Read it; then run `vibe skills trust {quote(found.name)}`, or pass its path: "
+            f"{str(path)!r}.",
         )
     grant_trust(request)
 

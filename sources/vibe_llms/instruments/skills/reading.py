@@ -111,7 +111,7 @@ def _parse_folder(raw: bytes, path: Path) -> Skill:
         raise ConfigurationError(findings=findings)
     metadata = fields.get("metadata", {})
     return Skill(
-        name=fields.get("name") or path.absolute().parent.name,
+        name=path.absolute().parent.name,
         description=" ".join(fields["description"].split()),
         prompt=front.body.strip("\n"),
         place=place,
@@ -120,8 +120,12 @@ def _parse_folder(raw: bytes, path: Path) -> Skill:
         compatibility=fields.get("compatibility", ""),
         allowed_tools=_read_tools(fields.get("allowed-tools", "")),
         metadata=metadata if isinstance(metadata, dict) else {},
-        is_for_users=fields.get("disable-model-invocation") == "true",
+        is_for_users=_is_yes(fields.get("disable-model-invocation")),
     )
+
+
+def _is_yes(value: object) -> bool:
+    return isinstance(value, str) and value.lower() in ("true", "yes", "on")
 
 
 def _read_tools(value: Any) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class Skill:
     agents read it. The user chooses it for a conversation, or the model loads it.
 
     Attributes:
-        name: The name of its file or folder.
+        name: The name of its file or folder, under which it is found.
         description: Purpose of the skill, in a sentence or two.
         prompt: A template of instructions, see :class:`Prompt`; in a folder, a text.
         values: Values for the variables of the prompt.

@@ -105,3 +105,20 @@ def test_a_projects_skill_is_trusted(vibe: Callable[..., Any], home: Path) -> No
     assert vibe("ask", "--skill", "pdf-forms", "Hello").code == 0
     said = [each for each in read_canisters(home) if each.get("role") == "supervisor"]
     assert said[0]["content"][0]["text"].startswith("Fill the form.")
+
+
+def test_a_projects_skill_is_trusted_by_its_path(vibe: Callable[..., Any], home: Path) -> None:
+    work = home / "work"
+    (work / ".git").mkdir(parents=True)
+    write_folder(work / ".claude" / "skills")
+    write_folder(work / "elsewhere", "other")
+    os.chdir(work)
+
+    trusted = vibe("skills", "trust", "./.claude/skills/pdf-forms", "--yes")
+    assert "Trusted" in trusted.err
+    assert vibe("ask", "--skill", "pdf-forms", "Hello").code == 0
+    for name in ("./elsewhere/other", "reviewer"):
+        outcome = vibe("skills", "trust", name, "--yes")
+        assert outcome.code == 0
+        assert "No trust is needed" in outcome.err
+        assert "Trusted" not in outcome.err

@@ -138,13 +138,25 @@ def validate(names: tuple[str, ...], as_json: bool) -> int:
 def trust(names: tuple[str, ...], yes: bool) -> None:
     """Trust skills of the project, so that models see their descriptions and load them.
 
+    NAME may also be a path.
+
     Trust ends when a file of the skill changes.
     """
-    from vibe_llms.instruments.skills import find_skill
+    from vibe_llms.configuration.classes import Layer
+    from vibe_llms.instruments.skills.finding import load_found, survey_skills
 
     application = load_application(yes=yes)
+    projects = {
+        each.path.resolve(): each
+        for each in survey_skills(application.configuration)
+        if each.layer is Layer.PROJECT
+    }
     for name in names:
-        find_skill(name, application)
+        found = projects.get(_find(name).path.resolve())
+        if found is None:
+            note(f"No trust is needed: {name} is not a skill of the project.")
+            continue
+        load_found(found, application)
         note(f"Trusted: {name}.")
 
 
