@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
@@ -21,7 +22,14 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, SummarizedPart
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.windows import Cut, cut_turns, measure_canisters, measure_room, surely_fits
+from vibe_llms.models.windows import (
+    Cut,
+    find_cut_points,
+    measure_canisters,
+    measure_room,
+    surely_fits,
+    survey_turn_cuts,
+)
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.summaries import Ask, is_summary, measure_summary, summarize
 
@@ -103,7 +111,10 @@ async def _compact(
         raise _explain(error) from error
     document = summary.produce_document(replaced, conversation.id)
     kept, start = cut.keep(canisters), cut.omitted[-1] + 1 - len(cut.omitted)
-    # After what stays of the replaced part, and before the last turns.
+    # After what stays of the replaced part, and before the last turns; not before a call's result.
+    can_insert_before = find_cut_points(kept)
+    while not can_insert_before[start]:
+        start -= 1
     return conversation.fork_compacted([*kept[:start], document, *kept[start:]])
 
 
@@ -157,17 +168,19 @@ def _plan(
     """
     canisters = request.canisters
     sizes, overhead = measure_canisters(request, attributes)
-    overhead += measure_summary(room)
-    chosen = Cut()
-    for turns in range(keep, -1, -1):
-        cut = cut_turns(canisters, turns, pinned)
-        if all(is_summary(canisters[index]) for index in cut.omitted):
+    total = sum(sizes) + overhead + measure_summary(room)
+    removable, lengths = survey_turn_cuts(canisters, keep, pinned)
+    freed = [0, *accumulate(sizes[index] for index in removable)]
+    new = (number for number, i in enumerate(removable) if not is_summary(canisters[i]))
+    first_new = next(new, len(removable))
+    chosen = 0
+    for length in lengths:
+        if length <= first_new:
             continue
-        chosen = cut
-        remaining = overhead + sum(sizes) - sum(sizes[index] for index in cut.omitted)
-        if room is None or remaining <= room // 2:
+        chosen = length
+        if room is None or total - freed[length] <= room // 2:
             break
-    return chosen
+    return Cut(omitted=removable[:chosen])
 
 
 def _explain(error: ConverseError) -> ConverseError:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from vibe_llms.messages.canisters import (
     AnyCanister,
+    AssistantCanister,
     DocumentCanister,
     InvocationCanister,
     ResultCanister,
@@ -80,23 +82,43 @@ class Pair(NamedTuple):  # cheap to define, since it is imported at every start
     result: ResultCanister | None
 
 
-def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
-    """Pair each invocation with the first later unpaired result that has its id.
+def match_results(canisters: Iterable[AnyCanister]) -> dict[int, int]:
+    """Return the position of the result of each call that has one, by the call's position.
 
-    Vendors may use an id again in a later turn, so that an id alone does not identify a pair.
+    Vendors may use an id again, so that an id alone does not identify a pair. A result belongs to
+    the latest answer that has an open call with its id, and there to the first of these calls. An
+    answer ends at the next turn, input or result.
     """
-    invocations: list[InvocationCanister] = []
-    unpaired: dict[str, list[int]] = {}
-    results: dict[int, ResultCanister] = {}
-    for canister in canisters:
+    results: dict[int, int] = {}
+    open_calls: dict[str, dict[tuple[str | None, int], deque[int]]] = {}  # by id and answer
+    start = 0
+    for index, canister in enumerate(canisters):
         if isinstance(canister, InvocationCanister):
-            unpaired.setdefault(canister.invocation_id, []).append(len(invocations))
-            invocations.append(canister)
-        elif isinstance(canister, ResultCanister) and unpaired.get(canister.invocation_id):
-            results[unpaired[canister.invocation_id].pop(0)] = canister
+            answers = open_calls.setdefault(canister.invocation_id, {})
+            answers.setdefault((canister.turn_id, start), deque()).append(index)
+        elif not isinstance(canister, AssistantCanister):
+            start = index
+            if isinstance(canister, ResultCanister) and open_calls.get(canister.invocation_id):
+                answers = open_calls[canister.invocation_id]
+                latest = next(reversed(answers))
+                results[answers[latest].popleft()] = index
+                if not answers[latest]:
+                    del answers[latest]
+    return results
+
+
+def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
+    """Pair each call with its result, if it has one."""
+    canisters = list(canisters)
+    results = match_results(canisters)
+
+    def find_result(index: int) -> ResultCanister | None:
+        return cast("ResultCanister", canisters[results[index]]) if index in results else None
+
     return tuple(
-        Pair(invocation=invocation, result=results.get(index))
-        for index, invocation in enumerate(invocations)
+        Pair(invocation=canister, result=find_result(index))
+        for index, canister in enumerate(canisters)
+        if isinstance(canister, InvocationCanister)
     )
 
 

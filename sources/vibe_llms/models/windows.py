@@ -8,6 +8,7 @@ beginning of the request stays the same for several turns, and the vendor's prom
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Final
@@ -23,7 +24,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.views import pairs_of
+from vibe_llms.messages.views import match_results
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import MESSAGE_OVERHEAD, count_canister, estimate_overhead
 
@@ -157,40 +158,63 @@ def cut_oldest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int
     return Cut(omitted=_list_removable(canisters, spans), fits=bool(smallest))
 
 
-def cut_turns(canisters: Sequence[AnyCanister], keep: int, pinned: Collection[str] = ()) -> Cut:
-    """Decide which canisters a summary replaces: all before the last turns that may go.
+def survey_turn_cuts(
+    canisters: Sequence[AnyCanister], keep: int, pinned: Collection[str] = ()
+) -> tuple[tuple[int, ...], list[int]]:
+    """Return the canisters that a summary may replace, and the lengths of the possible cuts.
 
-    Supervisors stay, as do pinned canisters (a call with its result), and calls without a result
-    with the rest of their answers. Input that is not answered yet stays, too.
+    Supervisors stay, as do pinned canisters, calls without a result with the rest of their answers,
+    and a call whose result stays or vice versa. A last turn whose input, calls or results wait for
+    an answer stays, too.
 
     Args:
         canisters: The conversation, oldest first.
-        keep: Number of last turns that stay. A turn begins with an input of the user.
+        keep: Number of last turns that the first cut keeps. A turn begins with an input of the
+            user; an unfinished one does not count.
         pinned: Ids of canisters that stay.
+
+    Returns:
+        The indices of the canisters, in order, and how many of them each cut replaces. Each further
+        cut keeps one turn less.
     """
+    results = match_results(canisters)
     inputs = _find_inputs(canisters)
-    is_answered = any(map(_is_of_model, canisters[inputs[-1] :])) if inputs else bool(canisters)
-    ends = [*inputs, len(canisters)] if is_answered else inputs
-    can_cut_before = [*_find_cut_points(canisters), True]
-    cuttable = [end for end in ends[: max(len(ends) - keep, 0)] if can_cut_before[end]]
-    if not cuttable:
-        return Cut()
-    staying = _survey_staying(canisters, pinned)
-    return Cut(omitted=tuple(i for i in range(cuttable[-1]) if canisters[i].id not in staying))
+    is_finished = _is_finished(canisters, inputs[-1] if inputs else 0, results)
+    ends = [*inputs, len(canisters)] if is_finished else inputs
+    can_cut_before = find_cut_points(canisters, results)
+    # The last place up to each end at which the conversation may be cut.
+    cuts = [0, *accumulate((end if can_cut_before[end] else 0 for end in ends), max)]
+    staying = _survey_staying(canisters, pinned, results)
+    removable = [index for index in range(len(canisters)) if index not in staying]
+    lengths = [bisect_left(removable, end) for end in cuts[max(len(ends) - keep, 0) :]]
+    return tuple(removable), lengths
 
 
-def _survey_staying(canisters: Sequence[AnyCanister], pinned: Collection[str]) -> set[str]:
-    """Return the ids of the canisters that a summary must not replace."""
-    staying = {*pinned, *(each.id for each in canisters if each.role == "supervisor")}
-    open_turns: set[str | None] = set()
-    for pair in pairs_of(canisters):
-        ids = {each.id for each in (pair.invocation, pair.result) if each is not None}
-        if pair.result is None:
-            open_turns.add(pair.invocation.turn_id)
-        if pair.result is None or ids & staying:
-            staying |= ids
-    open_turns.discard(None)
-    return staying | {each.id for each in canisters if each.turn_id in open_turns}
+def _is_finished(canisters: Sequence[AnyCanister], start: int, results: Mapping[int, int]) -> bool:
+    """Return whether the last turn, which begins at a position, is answered; no call is open."""
+    turn = range(start, len(canisters))
+    is_open = any(
+        isinstance(canisters[index], InvocationCanister) and index not in results for index in turn
+    )
+    roles = [canisters[index].role for index in turn if canisters[index].role != "supervisor"]
+    return not is_open and roles[-1:] == ["assistant"]
+
+
+def _survey_staying(
+    canisters: Sequence[AnyCanister], pinned: Collection[str], results: Mapping[int, int]
+) -> set[int]:
+    """Return the indices of the canisters that a summary must not replace."""
+    calls = {i for i, each in enumerate(canisters) if isinstance(each, InvocationCanister)}
+    open_turns = {canisters[index].turn_id for index in calls - results.keys()} - {None}
+    staying = calls - results.keys() | {
+        index
+        for index, each in enumerate(canisters)
+        if each.role == "supervisor" or each.id in pinned or each.turn_id in open_turns
+    }
+    for pair in results.items():
+        if not staying.isdisjoint(pair):
+            staying.update(pair)
+    return staying
 
 
 def _measure(canister: AnyCanister, size: int) -> int:
@@ -210,7 +234,7 @@ def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
     Larger ones have all of these, and a second span: turns of the model after the last input,
     except for its last turn.
     """
-    can_cut_before = _find_cut_points(canisters)
+    can_cut_before = find_cut_points(canisters)
     inputs = _find_inputs(canisters)
     for end in inputs[1:]:
         if can_cut_before[end]:
@@ -229,21 +253,21 @@ def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
             yield (range(last_input), range(start, end))
 
 
-def _find_cut_points(canisters: Sequence[AnyCanister]) -> list[bool]:
-    """Return for each canister whether a conversation may be cut before it.
+def find_cut_points(
+    canisters: Sequence[AnyCanister], results: Mapping[int, int] | None = None
+) -> list[bool]:
+    """Return for each canister, and for the end, whether a conversation may be cut before it.
 
-    It may not be cut between an invocation and its result; an invocation without a result does not
-    prevent a cut.
+    It may not be cut between a call and its result; a call without a result does not prevent a cut.
+
+    Args:
+        results: The matched results of the conversation, if they are known.
     """
     changes = [0] * (len(canisters) + 1)
-    unpaired: dict[str, list[int]] = {}
-    for index, canister in enumerate(canisters):
-        if isinstance(canister, InvocationCanister):
-            unpaired.setdefault(canister.invocation_id, []).append(index)
-        elif isinstance(canister, ResultCanister) and unpaired.get(canister.invocation_id):
-            changes[unpaired[canister.invocation_id].pop(0) + 1] += 1
-            changes[index + 1] -= 1
-    return [depth == 0 for depth in accumulate(changes[:-1])]
+    for call, result in (match_results(canisters) if results is None else results).items():
+        changes[call + 1] += 1
+        changes[result + 1] -= 1
+    return [depth == 0 for depth in accumulate(changes)]
 
 
 def _find_inputs(canisters: Sequence[AnyCanister]) -> list[int]:

@@ -113,6 +113,7 @@ async def test_a_conversation_says_how_many_turns_stay(model: Model) -> None:
     assert fork.metadata.keep == 1
     assert len(await conversation.compact(model, keep=0)) == 2
     assert len(await conversation.compact(model, keep=2)) == 6
+    assert len(await conversation.compact(model, keep=10**12)) == 10  # as many as fit
 
 
 async def test_fewer_turns_stay_if_they_do_not_fit(model: Model, player: Player) -> None:
@@ -160,6 +161,20 @@ async def test_open_calls_stay(model: Model) -> None:
     assert said in fork.canisters
     assert call in fork.canisters
     assert closed not in fork.canisters
+
+
+async def test_a_summary_is_not_between_a_call_and_its_result(model: Model) -> None:
+    """Of parallel calls, one is pinned; the summary comes before it."""
+    calls = [InvocationCanister(invocation_id=each, name="f", turn_id="t") for each in "ab"]
+    results = [ResultCanister("out", invocation_id=each, name="f") for each in "ab"]
+    turn = [UserCanister("Go."), *calls, *results]
+    conversation = Conversation(canisters=[*turn, *converse("Next")])
+    conversation.pin(results[1])
+
+    fork = await conversation.compact(model, keep=1)
+
+    summary = find_summary(fork.canisters)
+    assert fork.canisters[:-2] == [summary, calls[1], results[1]]
 
 
 async def test_the_summary_names_the_files(model: Model) -> None:

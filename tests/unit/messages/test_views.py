@@ -20,6 +20,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.views import (
     list_content_classes,
+    match_results,
     media_of,
     pairs_of,
     text_of,
@@ -74,6 +75,18 @@ def test_an_id_may_be_used_again_in_a_later_turn() -> None:
 
     assert [pair.invocation for pair in pairs] == [sequence[0], sequence[2]]
     assert [pair.result for pair in pairs] == [sequence[1], sequence[3]]
+
+
+def test_a_result_belongs_to_the_latest_answer_with_an_open_call() -> None:
+    """An interrupted call stays open if its id is used again; in one answer, the first is first."""
+    interrupted, question = _call("0"), UserCanister("Again!")
+    one, two = _call("0"), _call("0")
+    results = [_result("0", "dry"), _result("0", "wet")]
+
+    pairs = pairs_of([interrupted, question, one, two, *results])
+
+    assert [pair.result for pair in pairs] == [None, *results]
+    assert match_results([interrupted, question, one, results[0]]) == {2: 3}
 
 
 def test_a_result_before_its_invocation_answers_nothing() -> None:

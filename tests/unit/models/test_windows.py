@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ from vibe_llms.messages.views import pairs_of
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.genera import Genus
-from vibe_llms.models.windows import cut_oldest, cut_turns, measure_canisters, surely_fits
+from vibe_llms.models.windows import cut_oldest, measure_canisters, surely_fits, survey_turn_cuts
 
 _ATTRIBUTES = ModelAttributes(
     address=ModelAddress("p", "m"), genus=Genus.CONVERSER, controls=(), traced_values=()
@@ -135,13 +135,21 @@ def test_a_turn_is_never_split(given: tuple[list[AnyCanister], list[int], int]) 
     assert all(len(states) == 1 for states in turns.values())
 
 
+def _replace(
+    canisters: Sequence[AnyCanister], keep: int, pinned: Collection[str] = ()
+) -> tuple[int, ...]:
+    """Return the indices of what a summary replaces."""
+    removable, lengths = survey_turn_cuts(canisters, keep, pinned)
+    return removable[: lengths[0]]
+
+
 @given(_conversations(), st.integers(0, 4), st.data())
 def test_a_summary_replaces_only_what_may_go(
     canisters: list[AnyCanister], keep: int, data: st.DataObject
 ) -> None:
     """Not instructions, pins, open calls, half a pair, the last turns, or a question."""
     pinned = {each.id for each in canisters if data.draw(st.booleans())}
-    omitted = cut_turns(canisters, keep, pinned).omitted
+    omitted = _replace(canisters, keep, pinned)
 
     gone = {canisters[index].id for index in omitted}
     assert not gone & pinned
@@ -162,8 +170,8 @@ def test_the_last_turns_stay() -> None:
     canisters: list[AnyCanister] = [CANISTER_CLASSES[role]("x") for role in roles]  # type: ignore[call-arg]
     waiting = [*canisters, UserCanister("?")]
 
-    assert [len(cut_turns(canisters, keep).omitted) for keep in range(5)] == [7, 5, 2, 0, 0]
-    assert [len(cut_turns(waiting, keep).omitted) for keep in range(5)] == [7, 5, 2, 0, 0]
+    assert [len(_replace(canisters, keep)) for keep in range(5)] == [7, 5, 2, 0, 0]
+    assert [len(_replace(waiting, keep)) for keep in range(5)] == [7, 5, 2, 0, 0]
 
 
 def test_a_late_result_keeps_its_call() -> None:
@@ -178,7 +186,42 @@ def test_a_late_result_keeps_its_call() -> None:
         AssistantCanister("C"),
     ]
 
-    assert cut_turns(canisters, 1).omitted == (0, 1)
+    assert _replace(canisters, 1) == (0, 1)
+
+
+def _call(identity: str, turn: str) -> InvocationCanister:
+    return InvocationCanister(invocation_id=identity, name="look", turn_id=turn)
+
+
+def _talk(count: int) -> list[AnyCanister]:
+    turns = [[UserCanister("?"), AssistantCanister("!")] for _ in range(count)]
+    return [canister for turn in turns for canister in turn]
+
+
+def test_an_answer_with_an_open_call_stays_with_its_results() -> None:
+    """Of parallel calls, one may be answered."""
+    calls = [_call("a", "t"), _call("b", "t"), ResultCanister("Found", invocation_id="b")]
+
+    assert _replace([UserCanister("Look."), *calls, *_talk(3)], 1) == (0, *range(4, 8))
+
+
+@pytest.mark.parametrize("answered", [["b"], ["a", "b"]])
+def test_an_unfinished_turn_stays(answered: list[str]) -> None:
+    """The model still has to answer the question with the results."""
+    results = [ResultCanister("Found " * 800, invocation_id=each) for each in answered]
+    turn = [UserCanister("Look."), _call("a", "t"), _call("b", "t"), *results]
+
+    assert _replace([*_talk(2), *turn], 0) == (0, 1, 2, 3)
+    assert _replace([*_talk(2), *turn], 1) == (0, 1)
+
+
+def test_an_interrupted_call_does_not_take_the_result_of_a_later_one() -> None:
+    """Vendors may use an id again."""
+    done = [_call("0", "y"), ResultCanister("R", invocation_id="0"), AssistantCanister("Done.")]
+    canisters = [UserCanister("a"), _call("0", "x"), UserCanister("b"), *done, *_talk(1)]
+
+    assert _replace(canisters, 1) == (0, 2, 3, 4, 5)
+    assert len(_rest(canisters, [10] * 8, 50)) < 8  # a cut between them is allowed
 
 
 @given(_measured())

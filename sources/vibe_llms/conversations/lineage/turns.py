@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, ResultCanister
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin
+from vibe_llms.messages.views import match_results
 
 _INPUT_ROLES = ("user", "supervisor", "document")
 
@@ -45,7 +46,7 @@ def split_turns(canisters: Sequence[AnyCanister]) -> tuple[Turn, ...]:
     A turn begins with the first input after an answer. It does not begin between a call and its
     result, where a message to a running conversation may be.
     """
-    ends = _find_results(canisters)
+    ends = match_results(canisters)
     starts: list[int] = []
     reach = 0
     for index, canister in enumerate(canisters):
@@ -60,24 +61,9 @@ def split_turns(canisters: Sequence[AnyCanister]) -> tuple[Turn, ...]:
     )
 
 
-def _find_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
-    """Return the position of the result of each call that has one, by the call's position.
-
-    Vendors may use an id again; a result belongs to the latest call with its id.
-    """
-    calls: dict[str, list[int]] = {}
-    results: dict[int, int] = {}
-    for index, canister in enumerate(canisters):
-        if isinstance(canister, InvocationCanister):
-            calls.setdefault(canister.invocation_id, []).append(index)
-        elif isinstance(canister, ResultCanister) and calls.get(canister.invocation_id):
-            results[calls[canister.invocation_id].pop()] = index
-    return results
-
-
 def find_open_calls(canisters: Sequence[AnyCanister]) -> list[InvocationCanister]:
     """Return the calls without a result."""
-    results = _find_results(canisters)
+    results = match_results(canisters)
     return [
         canister
         for index, canister in enumerate(canisters)

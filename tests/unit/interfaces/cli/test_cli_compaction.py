@@ -137,6 +137,22 @@ async def test_compact_keeps_as_many_turns_as_it_is_told(session: ChatSession) -
     assert "not a number of turns to keep" in output.complaints[0]
 
 
+async def test_a_failing_compaction_does_not_change_the_turns_to_keep(
+    session: ChatSession, player: Player
+) -> None:
+    """The number is stored with the summary."""
+
+    def fail(request: Request) -> str:
+        raise ProviderError(detail="Overloaded.", provider="p")
+
+    await chat(session, FACT, "One")
+    player.answer = fail
+    output = await chat(session, "/compact 1")
+
+    assert "Overloaded" in output.complaints[0]
+    assert session.conversation.metadata.keep is None
+
+
 async def test_pinned_messages_stay(session: ChatSession) -> None:
     """The last one of the user, or one by its number; /unpin forgets them."""
     output = await chat(session, "Blue", "/pin", "Red", "Green", "/pin 3", "/compact 0")

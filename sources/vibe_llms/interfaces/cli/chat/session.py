@@ -236,9 +236,10 @@ class ChatSession(Closing):
                 detail="There is nothing to summarize yet.",
                 remedy="/new starts a new conversation.",
             )
+        compacted = await self.conversation.compact(self.produce_model(), keep=keep)
         if keep is not None:
-            self._change_metadata(keep=keep)
-        return self._adopt(await self.conversation.compact(self.produce_model()))
+            compacted.metadata = attrs.evolve(compacted.metadata, keep=keep)
+        return self._adopt(compacted)
 
     async def make_room(self) -> SummarizedPart | None:
         """Compact the conversation if a new message has filled the model's window.
