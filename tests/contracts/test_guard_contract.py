@@ -27,6 +27,17 @@ class TestSecrets(GuardContract):
         return SecretGuard()
 
 
+class TestPrivateKeys(TestSecrets):
+    """A secret of many lines."""
+
+    caught = (
+        "Here it is:\n-----BEGIN PRIVATE KEY-----\n"
+        + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n" * 20
+        + "-----END PRIVATE KEY-----"
+    )
+    secret = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
+
+
 class TestRefusedSecrets(TestSecrets):
     """Secrets that are refused."""
 

@@ -28,7 +28,9 @@ class SecretPattern:
     find: Callable[[str, int], Iterator[Span]]
 
 
-_BEGIN: Final = r"(?<![A-Za-z0-9_+/=-])"  # not in the middle of Base64, such as an image
+_BEGIN: Final = r"(?<![A-Za-z0-9+])(?<![A-Za-z0-9+][_/-])"
+"""Not in the middle of a word or of Base64, such as an image."""
+
 _KEY: Final = re.compile(
     _BEGIN + r"(?:"
     r"(?:sk|pk|rk|vk|gsk|xai|pplx|hf|glpat|dapi|npm|whsec|shpat|dop_v1)[-_][A-Za-z0-9_-]{16,}+"
@@ -39,14 +41,24 @@ _KEY: Final = re.compile(
     r"|SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+"
     r"|pypi-[A-Za-z0-9_-]{40,}+"
     r"|AGE-SECRET-KEY-1[A-Z0-9]{50,}+"
-    r"|eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]++"  # a JSON web token
+    # A JSON web token. Its first part ends where another may begin, so that it is read once.
+    r"|eyJ(?:[A-Za-z0-9]|[_-](?![_-]eyJ)){8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]++"
     r")"
 )
+_KEY_BEGIN: Final = r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_BODY: Final = r"(?:[^-]|-(?!----(?:BEGIN|END) )){0,20000}+"
 _PRIVATE_KEY: Final = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
-    # With its headers, and line ends as in the source code of programs.
-    r"(?:[A-Za-z0-9+/=\s:,\\]|-(?!----))*+"
-    r"(?:-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----)?"
+    _KEY_BEGIN
+    + r"(?:"
+    # Up to its end, whatever stands between: headers, marks of quotation, line ends of programs.
+    + _KEY_BODY
+    + r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
+    # Without an end: headers and Base64, but not the prose that may follow.
+    r"|(?:[\s>]*+(?:Version|Comment|Charset|Hash|Proc-Type|DEK-Info):[^\n]{0,200}+)*+"
+    r"(?:[A-Za-z0-9+/=\s:,\\>]|-(?!----))*+)"
+)
+_OPEN_KEY: Final = re.compile(
+    _KEY_BEGIN + _KEY_BODY + r"(?:-----(?:BEGIN|END) [A-Z0-9 -]{0,60}+)?+\Z"
 )
 _EMAIL: Final = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@"
@@ -102,7 +114,13 @@ def _find_keys(text: str, begin: int) -> Iterator[Span]:
         if not match[0].startswith(_WORDY) or any(map(str.isdigit, match[0])):
             yield match.span()
     for match in _PRIVATE_KEY.finditer(text, begin):
-        yield match.start(), match.start() + len(match[0].rstrip())
+        yield match.span()
+
+
+def find_open_key(text: str, begin: int) -> int:
+    """Return the start of a private key whose end has not arrived; -1 if there is none."""
+    match = _OPEN_KEY.search(text, begin)
+    return -1 if match is None else match.start()
 
 
 _WORDY: Final = ("sk-", "pk-", "rk-", "vk-", "hf-", "npm-", "xai-", "dapi-", "pypi-", "hf_", "npm_")

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.guards.shipped.patterns import SECRET_KINDS
+from vibe_llms.guards.shipped.patterns import SECRET_KINDS, find_open_key
 from vibe_llms.guards.shipped.settings import Action, read_guard_settings
 from vibe_llms.plugins.specification.guards import (
     GuardContext,
@@ -20,7 +20,8 @@ from vibe_llms.plugins.specification.guards import (
 from vibe_llms.tables.kinds import Kind, is_list_of
 
 _WINDOW: Final = 64
-"""More than the longest number with its spaces; a longer token is held back until it ends."""
+"""More than the longest number with its spaces; longer tokens and private keys are held back until
+they end."""
 
 _TOKEN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.@%~:-"
 _TOKEN_CHARACTERS: Final = 16
@@ -72,7 +73,18 @@ class SecretGuard:
         if self.settings.action == "refuse" and (settled := _select_settled(inspection, found)):
             kinds = dict.fromkeys(each.reason for each in settled)
             return GuardRefusal(f"it has {' and '.join(kinds)}")
-        return [*found, *_hold_token(inspection)]
+        return [*found, *self._hold(inspection)]
+
+    def _hold(self, inspection: Inspection) -> Iterator[Redaction]:
+        """Yield spans at the end of a stream that may become secrets: they are held back."""
+        if inspection.is_complete:
+            return
+        text = inspection.texts[-1]
+        token = max(len(text.rstrip(_TOKEN)), inspection.begin)
+        if len(text) - token >= _TOKEN_CHARACTERS:
+            yield Redaction(token, len(text), "", "a token")
+        if "keys" in self.settings.find and (key := find_open_key(text, inspection.begin)) >= 0:
+            yield Redaction(key, len(text), "", "a key")
 
 
 def _select_settled(inspection: Inspection, found: list[Redaction]) -> list[Redaction]:
@@ -80,13 +92,3 @@ def _select_settled(inspection: Inspection, found: list[Redaction]) -> list[Reda
     if inspection.is_complete:
         return found
     return [each for each in found if each.end < len(inspection.texts[0])]
-
-
-def _hold_token(inspection: Inspection) -> Iterator[Redaction]:
-    """Yield the long token at the end of a stream, which may become a key: it is held back."""
-    if inspection.is_complete:
-        return
-    text = inspection.texts[-1]
-    start = max(len(text.rstrip(_TOKEN)), inspection.begin)
-    if len(text) - start >= _TOKEN_CHARACTERS:
-        yield Redaction(start, len(text), "", "a token")

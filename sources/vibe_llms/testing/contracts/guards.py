@@ -101,9 +101,10 @@ class GuardContract:
         """The window is long enough to recognize everything."""
         text = f"{_PADDING}{self.caught} {_PADDING}"
         whole = self._mark(text)
-        for size in _SIZES:
-            streamed = asyncio.run(self._stream(text, size))
-            problem = f"In pieces of {size} characters, the text is {streamed!r}, not {whole!r}."
+        splits = {f"pieces of {size} characters": _cut(text, size) for size in _SIZES}
+        for form, pieces in {**splits, "lines": text.splitlines(keepends=True)}.items():
+            streamed = asyncio.run(self._stream(pieces))
+            problem = f"In {form}, the text is {streamed!r}, not {whole!r}."
             require(streamed == whole, problem, "Enlarge the window.")
 
     def test_several_examinations_at_once_do_not_mix(self) -> None:
@@ -149,12 +150,12 @@ class GuardContract:
     def _activate(self) -> ActiveGuard:
         return ActiveGuard(name="guard", guard=self.produce_guard(), parts=frozenset(_PARTS))
 
-    async def _stream(self, text: str, size: int) -> str | None:
+    async def _stream(self, pieces: Sequence[str]) -> str | None:
         """Return the text of a stream that was held back; ``None`` if it is refused."""
         stream = watch_stream(self._activate(), Inspection(part="answer", texts=()))
         passed: list[str] = []
         try:
-            for event in _split(text, size):
+            for event in _tell(pieces):
                 events = await stream.feed([event])
                 passed += [each.text for each in events if isinstance(each, ContentDeltaEvent)]
         except GuardError:
@@ -166,10 +167,13 @@ def _is_empty(verdict: GuardRefusal | Sequence[Redaction]) -> bool:
     return not isinstance(verdict, GuardRefusal) and not verdict
 
 
-def _split(text: str, size: int) -> Iterator[StreamEvent]:
+def _cut(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _tell(pieces: Sequence[str]) -> Iterator[StreamEvent]:
     """Yield the events of an answer in pieces."""
     assembler = Assembler(provider="contract", model="guard")
-    pieces = [text[start : start + size] for start in range(0, len(text), size)]
     yield assembler.feed(ContentStartedEvent(index=0, kind="text"))
     for piece in pieces:
         yield assembler.feed(ContentDeltaEvent(0, piece))

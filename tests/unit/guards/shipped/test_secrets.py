@@ -19,6 +19,7 @@ from vibe_llms.plugins.specification.guards import Inspection
 
 ALL = SecretGuard(SecretSettings(find=tuple(SECRET_KINDS)))
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC==\n-----END RSA PRIVATE KEY-----"
+PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2.0.22 (GNU/Linux)\n\nlQOYBF\n=x1"
 
 
 @pytest.mark.parametrize(
@@ -31,9 +32,19 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC==\n-----END RSA PRIVATE K
         ("GB82WEST12345698765432", "[IBAN removed]"),
         ("sk-ant-api03-abcdefghij1234567890!", "[key removed]!"),
         ("ghp_abcdefghijklmnopqrst123456", "[key removed]"),
+        ("KEY=sk-proj-abcdefghij1234567890", "KEY=[key removed]"),
+        ("?key=AIzaabcdefghij1234567890x", "?key=[key removed]"),
+        (
+            "_sk-ant-api03-abcdefghij123_ --sk-ant-api03-abcdefghij",
+            "_[key removed] --[key removed]",
+        ),
+        ("session=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-1", "session=[key removed]"),
         ("AKIAIOSFODNN7EXAMPLE,", "[key removed],"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-1", "[key removed]"),
         (f"Key:\n{PEM}\nEnd.", "Key:\n[key removed]\nEnd."),
+        (PEM.replace("\n", "\n> "), "[key removed]"),
+        (f"{PGP}\n-----END PGP PRIVATE KEY BLOCK-----!", "[key removed]!"),
+        (PGP, "[key removed]"),  # it broke off
         ("SSN 123-45-6789", "SSN [social security number removed]"),
         ("ada@example.org or a+b@c.co.uk", "[e-mail address removed] or [e-mail address removed]"),
         ("call +44 20 7946 0958 now", "call [phone number removed] now"),
@@ -58,6 +69,7 @@ async def test_a_secret_is_replaced_by_its_mark(text: str, marked: str) -> None:
         "2024-11-29 12:30:00.123456",
         "ada@example",
         "1+44207946095812345678",
+        "iVBORw0KGgoAAAANSUhEUg/AKIAIOSFODNN7EXAMPLE+AIzaabcdefghij1234567890x",  # an image
     ],
 )
 async def test_what_only_looks_like_a_secret_stays(text: str) -> None:
@@ -91,6 +103,7 @@ async def test_a_refusal_names_the_kind_and_not_the_secret() -> None:
         "4111 1111 1111 1112 ",
         "sk-",
         "eyJaaaaaaaaa.",
+        "eyJaaaaaaaaa--",
         "a@",
         "a.a-",
         "-----BEGIN PRIVATE KEY-----",
