@@ -10,7 +10,7 @@ from vibe_llms.models.genera import Genus
 
 
 def guard(model: Any, genus: str, guards: Sequence[ActiveGuard]) -> Any:
-    """Return the model, or one that those of the guards watch that concern it.
+    """Wrap a model in the guards that concern it, if any.
 
     A moderator is not guarded: it must see what is harmful.
     """

@@ -30,7 +30,7 @@ from vibe_llms.messages.field_types import evolve_unchecked
 _T = TypeVar("_T")
 
 _LONG_NUMBER: Final = 10_000_000
-"""Smallest number of JSON that is examined: shorter ones identify nobody and no account."""
+"""Smallest number of JSON that is examined: shorter ones identify no person and no account."""
 
 _READABLE: Final = ("application/json", "application/xml", "application/x-yaml")
 

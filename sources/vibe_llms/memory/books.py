@@ -41,7 +41,7 @@ class NoteBook:
         """Return all notes in a folder and below, or one note, ordered by path.
 
         Raises:
-            StoreError: There is no such folder or note, or the path is invalid.
+            StoreError: The folder or note is missing, or the path is invalid.
         """
         keys = self.survey(path)
         if not keys and not self.paths.is_scope(path):
@@ -114,7 +114,7 @@ class NoteBook:
     def add(self, path: str, text: str, origin: NoteOrigin | None = None) -> None:
         """Add a text to the end of a note, which is created if it is missing.
 
-        A note that ends with the text stays as it is, so that a repeated call adds nothing.
+        A note that ends with the text does not change, so that a repeated call adds nothing.
 
         Raises:
             StoreError: As :meth:`write`.
@@ -162,7 +162,7 @@ class NoteBook:
         """Delete a note, or all notes in a folder; return their number.
 
         Raises:
-            StoreError: There is no such note, or the path is invalid.
+            StoreError: The note is missing, or the path is invalid.
         """
         keys, _ = self._find(path)
         for key in keys:

@@ -94,7 +94,7 @@ class NotePaths:
         return "/".join(_split(path)) in ("", *_SCOPES)
 
     def normalize(self, path: str) -> str:
-        """Return the path of a note as it is listed. Raises StoreError as :meth:`locate`."""
+        """Return the path of a note in listings. Raises StoreError as :meth:`locate`."""
         return self.name(self.locate(path))
 
     def name(self, key: str) -> str:
