@@ -5,14 +5,15 @@ take a twelfth of the instructions of ``vibe ask``. The program defers the modul
 library does not, because other programs decide about their own imports.
 
 A deferred module is found when it is imported, so a missing module fails as usual. Its code runs
-when an attribute is read that is not there yet. Modules that read such an attribute while they are
-imported gain nothing and are not listed.
+when an attribute is first read or set; other threads wait meanwhile. Modules that read an attribute
+while they are imported gain nothing and are not listed.
 """
 
 from __future__ import annotations
 
 import sys
 from _thread import RLock  # `threading` is not imported yet
+from importlib.machinery import PathFinder
 from types import ModuleType
 
 TYPE_CHECKING = False
@@ -39,20 +40,31 @@ DEFERRED = frozenset(
 """Names of the modules; none is a package."""
 
 
+_KNOWN = frozenset(
+    {
+        *("__class__", "__dict__", "__file__", "__loader__", "__name__", "__package__"),
+        *("__path__", "__spec__"),
+    }
+)
+"""Attributes that Python's import reads and sets, and that are there before the code has run."""
+
+
 class DeferredModule(ModuleType):
-    """Module whose code has not run yet. It becomes an ordinary module when it runs."""
+    """Module whose code has not run yet. It becomes an ordinary module when it has run."""
 
-    def __getattr__(self, name: str) -> Any:
-        _run(self, name)
-        return getattr(self, name)
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _KNOWN:
+            _run(self)
+        return ModuleType.__getattribute__(self, name)  # it may be no instance of this class now
 
-    def __dir__(self) -> list[str]:
-        _run(self, "__dir__")
-        return dir(self)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _KNOWN:
+            _run(self)
+        ModuleType.__setattr__(self, name, value)
 
 
 class _Work:
-    """What a deferred module waits for: an entry of its namespace.
+    """Work of a deferred module: an entry of its namespace.
 
     Args:
         loader: Loader that runs the code.
@@ -67,17 +79,16 @@ class _Work:
 _WORK = "__vibe_llms_work__"
 
 
-def _run(module: ModuleType, attribute: str) -> None:
+def _run(module: ModuleType) -> None:
     """Run the code of a module once; other threads wait until it has run."""
     namespace = vars(module)
     work = namespace.get(_WORK)
     if work is None:
         return
     with work.lock:
-        if _WORK not in namespace:
+        # The code of the module, or a module that it imports, may read what is there so far.
+        if _WORK not in namespace or work.is_running:
             return
-        if work.is_running:  # its own code, or a module that it imports, reads it too early
-            raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")
         work.is_running = True
         try:
             work.loader.exec_module(module)
@@ -111,7 +122,7 @@ class DeferringFinder:
         cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec that the other finders have for a module of the list."""
-        if name not in DEFERRED:
+        if name not in DEFERRED or (name == "ssl" and not _has_tls()):
             return None
         for finder in sys.meta_path:
             spec = None if finder is cls else finder.find_spec(name, path, target)
@@ -120,6 +131,11 @@ class DeferringFinder:
                     spec.loader = _DeferringLoader(spec.loader)  # type: ignore[assignment]
                 return spec
         return None
+
+
+def _has_tls() -> bool:
+    """Return whether Python was built with TLS; without it, the import of ``ssl`` fails."""
+    return PathFinder.find_spec("_ssl") is not None or "_ssl" in sys.builtin_module_names
 
 
 def install() -> None:

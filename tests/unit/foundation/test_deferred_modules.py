@@ -17,7 +17,7 @@ from vibe_llms.foundation.deferred_modules import DeferredModule, DeferringFinde
 
 SLOW = """
 import time
-first = 1
+def read(): return second
 time.sleep(0.05)
 second = 2
 """
@@ -108,10 +108,18 @@ def test_a_module_that_is_imported_again_is_another_one(house: str) -> None:
     assert (first.size, second.size) == (3, 3)
 
 
+def test_what_is_set_before_its_first_use_stays(house: str) -> None:
+    module = importlib.import_module(f"{house}.plain")
+    module.size = 4
+
+    assert module.size == 4
+
+
 def test_another_thread_waits_for_its_code(house: str) -> None:
+    """Also for a function that is defined before the code has run to its end."""
     module = importlib.import_module(f"{house}.slow")
     read: list[int] = []
-    threads = [threading.Thread(target=lambda: read.append(module.second)) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: read.append(module.read())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

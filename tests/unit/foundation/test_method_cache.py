@@ -26,9 +26,8 @@ def count(source, filename, mode, *rest, **more):
 builtins.compile = count
 from vibe_llms import UserCanister
 from vibe_llms.foundation.limits import Limits
-made = [UserCanister("Hi").content[0].text, repr(Limits(run_steps=3))]
 print(len(compiled), Limits(run_steps=3).run_steps, inspect.signature(Limits), file=sys.stdout)
-print(made)
+print([UserCanister("Hi").content[0].text, repr(Limits(run_steps=3))])
 """
 _SOURCE = "def __init__(self, a):\n    self.a = a\n"
 _NAME = "<attrs generated methods vibe_llms.x.A>"
@@ -61,6 +60,19 @@ def test_nothing_is_written_where_python_writes_no_byte_code(tmp_path: Path) -> 
     _probe(tmp_path, "-B")
 
     assert not list(tmp_path.rglob("*.methods"))
+
+
+def test_a_file_with_a_changed_byte_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    cache = MethodCache(str(path))
+    cache(_SOURCE, _NAME, "exec")
+    cache.write()
+    whole = path.read_bytes()
+
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert MethodCache(str(path))._codes == {}
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"not byte code", None])
@@ -101,4 +113,4 @@ def test_what_two_processes_compile_is_kept(tmp_path: Path) -> None:
     one.write()
     two.write()
 
-    assert len(MethodCache(path)) == 2
+    assert len(MethodCache(path)._codes) == 2

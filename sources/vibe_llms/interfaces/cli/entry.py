@@ -26,10 +26,9 @@ def main() -> None:
     from vibe_llms.foundation import package_finder
 
     package_finder.install()
-    from vibe_llms.foundation import deferred_modules, pattern_cache
+    from vibe_llms.foundation import deferred_modules
 
     deferred_modules.install()
-    pattern_cache.install()
     from vibe_llms.interfaces.cli.command_line import run
 
     code = run(arguments)
