@@ -27,7 +27,12 @@ from vibe_llms.conversations.exchange.drafts import (
     read_text,
     write_json,
 )
-from vibe_llms.conversations.exchange.session_files import has_key, read_lines, survey_files
+from vibe_llms.conversations.exchange.session_files import (
+    has_key,
+    name_file,
+    read_lines,
+    survey_files,
+)
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import Origin, Owner, StopReason, Usage
@@ -71,7 +76,9 @@ def recognize_claude_code(path: Path) -> bool:
 def read_claude_code(path: Path) -> Iterator[Translation[Conversation]]:
     """Yield the sessions of a file or a folder; subagents are conversations of their own."""
     for file in survey_files(path, _FILES):
-        yield from _File(file).read()
+        with name_file(file.name):
+            found = list(_File(file).read())
+        yield from found
 
 
 @define
@@ -80,25 +87,31 @@ class _File:
 
     Attributes:
         path: Its path.
-        records: Its objects, without damaged lines.
+        records: Its objects, without skipped lines.
         numbers: The numbers of their lines.
-        damaged: The numbers of damaged lines.
+        skipped: Reasons for skipping lines, by the lines' numbers.
         titles: Titles of the session by the types of their lines.
     """
 
     path: Path
     records: list[dict[str, Any]] = attrs.field(factory=list)
     numbers: list[int] = attrs.field(factory=list)
-    damaged: list[int] = attrs.field(factory=list)
+    skipped: dict[int, str] = attrs.field(factory=dict)
     titles: dict[str, str] = attrs.field(factory=dict)
 
     def read(self) -> Iterator[Translation[Conversation]]:
         threads: dict[str, list[int]] = {}
         agents: dict[str, str] = {}
+        known: set[str] = set()
         for number, record in read_lines(self.path):
             if record is None:
-                self.damaged.append(number)
+                self.skipped[number] = "a damaged line"
                 continue
+            identity = read_text(record.get("uuid"))
+            if identity and identity in known:
+                self.skipped[number] = "a line with the id of an earlier line"
+                continue
+            known.add(identity)
             if field := _TITLES.get(read_text(record.get("type"))):
                 self.titles[record["type"]] = read_text(record.get(field))
                 continue
@@ -118,8 +131,8 @@ class _File:
         moment = next(filter(None, created), None)
         if not agent:
             draft = Draft(SOURCE, session, self.path.name, moment)
-            for number in self.damaged:
-                draft.add_loss(f": line {number}", "a damaged line")
+            for number, reason in self.skipped.items():
+                draft.add_loss(f": line {number}", reason)
             _Thread(draft, [(self.numbers[each], self.records[each]) for each in indices]).read()
             title = next(filter(None, (self.titles.get(kind) for kind in reversed(_TITLES))), None)
             return draft.finish(title)
@@ -199,7 +212,7 @@ class _Thread:
         if native is None and before is not None:
             native = before.native_stop_reason
         stop_reason = _STOP_REASONS.get(native or "", StopReason.UNKNOWN)
-        kinds = {block.get("type") for block in read_tables(message.get("content"))}
+        kinds = {read_text(block.get("type")) for block in read_tables(message.get("content"))}
         if native is None and ("tool_use" in kinds or _is_calling(before)):
             stop_reason = StopReason.INVOCATION  # many versions do not store the reason
         self.origins[identity] = Origin(

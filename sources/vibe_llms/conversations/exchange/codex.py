@@ -25,7 +25,12 @@ from vibe_llms.conversations.exchange.drafts import (
     split_data_url,
     write_json,
 )
-from vibe_llms.conversations.exchange.session_files import has_key, read_lines, survey_files
+from vibe_llms.conversations.exchange.session_files import (
+    has_key,
+    name_file,
+    read_lines,
+    survey_files,
+)
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
     AssistantCanister,
@@ -73,7 +78,8 @@ def recognize_codex(path: Path) -> bool:
 def read_codex(path: Path) -> Iterator[Translation[Conversation]]:
     """Yield the sessions of a file or a folder."""
     for file in survey_files(path, _FILES):
-        found = _Reader(file, Draft(SOURCE, file.stem, file.name)).read()
+        with name_file(file.name):
+            found = _Reader(file, Draft(SOURCE, file.stem, file.name)).read()
         if len(found.value):
             yield found
 

@@ -237,6 +237,7 @@ class Draft:
         """Return the conversation, with its losses."""
         from vibe_llms.conversations.conversation import Conversation
 
+        self._drop_repeated()
         first = self.canisters[0].timestamp if self.canisters else UNKNOWN_TIME
         conversation = Conversation(
             id=derive_identity(self.source, self.key),
@@ -246,6 +247,14 @@ class Draft:
             canisters=self.canisters,
         )
         return Translation(conversation, (*self.losses, *losses))
+
+    def _drop_repeated(self) -> None:
+        """Drop messages whose key occurs twice at the source, as ids are distinct."""
+        kept: dict[str, AnyCanister] = {}
+        for canister in self.canisters:
+            if kept.setdefault(canister.id, canister) is not canister:
+                self.add_loss("", "a message with the id of an earlier message")
+        self.canisters = list(kept.values())
 
     def _identify(self) -> dict[str, Any]:
         """Return the id and the timestamp of the next canister."""

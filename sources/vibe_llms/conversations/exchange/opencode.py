@@ -25,6 +25,7 @@ from vibe_llms.conversations.exchange.drafts import (
 )
 from vibe_llms.conversations.exchange.opencode_files import Session, survey_sessions
 from vibe_llms.conversations.exchange.opencode_files import recognize_opencode as recognize_opencode
+from vibe_llms.conversations.exchange.session_files import name_file
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import Origin, Owner, StopReason, Usage
@@ -67,7 +68,8 @@ def read_opencode(path: Path) -> Iterator[Translation[Conversation]]:
         CodecError: A file or the database is damaged.
     """
     for session in survey_sessions(path):
-        found = _Reader(session).read()
+        with name_file(session.place):
+            found = _Reader(session).read()
         if len(found.value):
             yield found
 

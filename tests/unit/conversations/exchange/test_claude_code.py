@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from support.stores.sessions import (
     PNG,
     SESSION,
@@ -13,8 +15,10 @@ from support.stores.sessions import (
     make_claude_line,
     write_lines,
 )
+from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.exchange import import_conversations
+from vibe_llms.conversations.exchange import claude_code, import_conversations
+from vibe_llms.exceptions import CodecError
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -208,3 +212,42 @@ def test_an_error_of_the_api_has_no_model(tmp_path: Path) -> None:
     )
     (found,) = read(write_lines(tmp_path / "s.jsonl", SIMPLE[3], error))
     assert found.value.canisters[1].origin is None
+
+
+def test_a_repeated_line_is_a_loss(tmp_path: Path) -> None:
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *SIMPLE[:-1], SIMPLE[5], *SIMPLE[5:]))
+    (expected,) = read(write_lines(tmp_path / "s.jsonl", *SIMPLE))
+    assert list(found.value.canisters) == list(expected.value.canisters)
+    assert tell_reasons(found).count("a line with the id of an earlier line") == 6
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        answer_claude("z", "b", {"type": []}, answer="z"),
+        answer_claude("z", "b", {"type": {"a": 1}}, answer="z", stop_reason="end_turn"),
+        {**ask_claude("z", "b", "Hi"), "timestamp": "0001-01-01T00:00:00+14:00"},
+        {**ask_claude("z", "b", "Hi"), "type": []},
+        answer_claude(
+            "z", "b", {"type": "text", "text": "Hi"}, answer="z", usage={"input_tokens": 10**30}
+        ),
+        answer_claude(
+            "z", "b", {"type": "text", "text": "Hi"}, answer="z", usage={"input_tokens": -1}
+        ),
+    ],
+    ids=["list", "table", "time", "kind", "many", "negative"],
+)
+def test_an_odd_line_does_not_stop_the_import(tmp_path: Path, line: dict[str, object]) -> None:
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *SIMPLE, line))
+    assert len(found.value) >= 8
+    found.value.save(MemoryStore())
+
+
+def test_an_error_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OverflowError("too large")
+
+    write_lines(tmp_path / "s.jsonl", *SIMPLE)
+    monkeypatch.setattr(claude_code, "find_path", fail)
+    with pytest.raises(CodecError, match=r"s\.jsonl: too large.*another folder"):
+        read(tmp_path)

@@ -90,6 +90,7 @@ def test_what_was_imported_is_not_stored_twice(vibe: Vibe, home: Path) -> None:
     [identity] = first["imported"]
     assert again == {
         "imported": [],
+        "forked": {},
         "extended": [],
         "already_there": [identity],
         "losses": [],
@@ -118,16 +119,16 @@ def test_a_store_that_fails_keeps_no_half(
     """A full disk ends the import; what had come before stays, and is there the next time."""
     tables = [make_chatgpt(QUESTION, ANSWER, conversation_id=name) for name in ("one", "two")]
     save(home / "export.json", *tables)
-    append, count = DirectoryStore.append, 0
+    plant, count = DirectoryStore.plant, 0
 
     def fail(self: DirectoryStore, *arguments: Any, **more: Any) -> Any:
         nonlocal count
         count += 1
         if count == 2:
             raise StoreError(detail="No space left on device.")
-        return append(self, *arguments, **more)
+        return plant(self, *arguments, **more)
 
-    monkeypatch.setattr(DirectoryStore, "append", fail)
+    monkeypatch.setattr(DirectoryStore, "plant", fail)
 
     failed = vibe("import", "export.json")
     again = vibe("import", "export.json", "--json").read_json()
@@ -225,3 +226,60 @@ def test_a_folder_of_a_coding_agent_is_imported(vibe: Vibe, home: Path) -> None:
     assert [each["model"] for each in blamed] == [None, "anthropic:claude-sonnet-4-5-20250929"]
     (home / "empty").mkdir()
     assert vibe("import", "empty").code == ExitCode.REQUEST
+
+
+def test_a_session_that_was_rewound_becomes_a_fork(vibe: Vibe, home: Path) -> None:
+    """The next import extends the fork; a message from here is a branch of its own."""
+
+    def say(identity: str, parent: str | None, text: str) -> list[dict[str, Any]]:
+        answer = answer_claude(
+            f"a{identity}", identity, {"type": "text", "text": f"{text}!"}, answer=identity
+        )
+        return [ask_claude(identity, parent, text), answer]
+
+    def import_lines(*lines: dict[str, Any]) -> dict[str, Any]:
+        write_lines(home / "s.jsonl", *lines)
+        document: dict[str, Any] = vibe("import", "s.jsonl", "--json").read_json()
+        return document
+
+    def read_texts(identity: str) -> list[str]:
+        document = vibe("show", identity, "--json").read_json()
+        return [each["content"][0]["text"] for each in document["canisters"]]
+
+    old = [*say("1", None, "One"), *say("2", "a1", "Old")]
+    new = [*old, *say("3", "a1", "New")]
+    [first] = import_lines(*old)["imported"]
+
+    rewound = import_lines(*new)
+    [fork] = rewound["imported"]
+    assert rewound["forked"] == {fork: first}
+    assert read_texts(first) == ["One", "One!", "Old", "Old!"]
+    assert read_texts(fork) == ["One", "One!", "New", "New!"]
+    assert vibe("show", fork, "--json").read_json()["metadata"]["parent"] is not None
+    assert vibe("import", "s.jsonl").err.endswith("0 imported, 1 already stored\n")
+
+    grown = import_lines(*new, *say("4", "a3", "Then"))
+    assert (grown["imported"], grown["extended"]) == ([], [fork])
+    again = import_lines(*new, *say("5", "a3", "Again"))
+    assert list(again["forked"].values()) == [fork]
+    vibe("delete", "--yes", *again["imported"], fork)
+    assert f"does not continue {first}" in vibe("import", "s.jsonl").err
+
+
+def test_two_messages_with_one_id_are_refused_before_anything_is_stored(
+    vibe: Vibe, home: Path
+) -> None:
+    identity = vibe("ask", "--json", "Hello").read_json()["conversation"]
+    vibe("export", identity, "-o", "one.json")
+    document = json.loads((home / "one.json").read_text(encoding="utf-8"))
+    vibe("delete", "--yes", identity)
+    document["canisters"].append(document["canisters"][0])
+    (home / "two.json").write_text(json.dumps(document), encoding="utf-8")
+    save(home / "good.json", make_claude(make_claude_message("m", "human", "Hi")))
+
+    outcome = vibe("import", "good.json", "two.json")
+
+    assert outcome.code == ExitCode.REQUEST
+    assert "two.json" in outcome.err
+    assert "attrs" not in outcome.err
+    assert vibe("list", "--json").out.strip() in ("", "[]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from vibe_llms.interfaces.cli.options import IMPORTER, command, json_option
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.conversations.metadata import ConversationMetadata
     from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.messages.canisters import AnyCanister
     from vibe_llms.messages.losses import Loss
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
@@ -34,12 +36,14 @@ class ImportReport:
 
     Attributes:
         imported: New conversations, with their names.
+        forked: Conversations that the new forks among them do not continue, by the forks' ids.
         extended: Known conversations that have grown.
         known: Conversations that were already stored.
         losses: Parts of the stored conversations that could not be converted.
     """
 
     imported: list[tuple[str, str | None]] = attrs.field(factory=list)
+    forked: dict[str, str] = attrs.field(factory=dict)
     extended: list[str] = attrs.field(factory=list)
     known: list[str] = attrs.field(factory=list)
     losses: list[tuple[str, Path, Loss]] = attrs.field(factory=list)
@@ -52,6 +56,7 @@ class ImportReport:
             write_json(
                 {
                     "imported": [identity for identity, _ in self.imported],
+                    "forked": self.forked,
                     "extended": self.extended,
                     "already_there": self.known,
                     "losses": [
@@ -67,6 +72,8 @@ class ImportReport:
                 }
             )
             return
+        for identity, parent in self.forked.items():
+            note(f"the file does not continue {parent}; its messages are in the fork {identity}")
         for identity, name in self.imported:
             write(f"{identity}\t{' '.join((name or '').split())}")
         counts = Counter((str(loss.kind), loss.reason) for _, _, loss in self.losses)
@@ -86,12 +93,19 @@ def examine(importer: ImporterSpecification, path: Path) -> int:
         RequestError: The file cannot be read, or contains no conversation.
     """
     from vibe_llms.conversations.stores.identities import ensure_identity
-    from vibe_llms.exceptions import RequestError
+    from vibe_llms.exceptions import CodecError, RequestError
 
     count = 0
     with _show_count() as show:
         for found in read_document(importer, path):
-            ensure_identity(found.value.id)  # the id becomes part of file names
+            identity = ensure_identity(found.value.id)  # the id becomes part of file names
+            counts = Counter(each.id for each in found.value.canisters)
+            if repeated := [each for each, times in counts.items() if times > 1]:
+                raise CodecError(
+                    path=str(path),
+                    detail=f"{path}: two messages of {identity} have the id {repeated[0]!r}.",
+                    remedy="Export the conversation again.",
+                )
             count += 1
             show(f"{count:,} conversations read")
     if not count:
@@ -136,39 +150,71 @@ def _show_count() -> Iterator[Callable[[str], None]]:
 
 
 def _store(store: ConversationStore, conversation: Conversation, report: ImportReport) -> bool:
-    """Store the missing canisters of a conversation; return whether there were any."""
+    """Store the missing messages of a conversation; return whether there were any.
+
+    If it does not continue the stored messages, because an earlier question was edited at the
+    source or it was continued here, its own messages become a fork. The fork's id follows from the
+    first of them, so that the next import extends it.
+    """
     from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.conversations.exchange.drafts import derive_identity
+    from vibe_llms.conversations.metadata import ParentLink
     from vibe_llms.exceptions import UnknownConversationError
 
-    identity = conversation.id
-    try:
-        stored = Conversation.restore(store, identity)
-    except UnknownConversationError:
-        _store_new(store, conversation)
-        report.imported.append((identity, conversation.metadata.name))
-        return True
-    count = len(stored)
-    imported_ids = [canister.id for canister in conversation.canisters]
-    stored_ids = [canister.id for canister in stored.canisters]
-    is_continued_here = stored_ids != imported_ids[:count]
-    if stored_ids == imported_ids or is_continued_here:
-        report.known.append(identity)
-        return False
-    stored.add_canisters(conversation.canisters[count:])
-    stored.save(store)
-    report.extended.append(identity)
+    identity, parent = conversation.id, None
+    while True:
+        try:
+            stored = Conversation.restore(store, identity)
+        except UnknownConversationError:
+            break
+        shared = _count_shared(stored.canisters, conversation.canisters)
+        if shared == len(conversation):
+            report.known.append(conversation.id)
+            return False
+        if shared == len(stored):
+            stored.add_canisters(conversation.canisters[shared:])
+            stored.save(store)
+            report.extended.append(identity)
+            return True
+        parent = ParentLink(identity=identity, canisters=shared)
+        identity = derive_identity("import", identity, conversation.canisters[shared].id)
+    created = conversation.metadata.created
+    updated = max([created, *(each.timestamp for each in conversation.canisters[-1:])])
+    metadata = attrs.evolve(conversation.metadata, parent=parent, updated=updated)
+    start = 0 if parent is None else parent.canisters
+    _plant(store, identity, metadata, conversation.canisters[start:])
+    report.imported.append((identity, metadata.name))
+    if parent is not None:
+        report.forked[identity] = parent.identity
     return True
 
 
-def _store_new(store: ConversationStore, conversation: Conversation) -> None:
+def _count_shared(stored: Sequence[AnyCanister], imported: Sequence[AnyCanister]) -> int:
+    """Count the messages with which both begin."""
+    for count, (one, other) in enumerate(zip(stored, imported, strict=False)):
+        if _identify(one) != _identify(other):
+            return count
+    return min(len(stored), len(imported))
+
+
+def _identify(canister: AnyCanister) -> tuple[str, str, str]:
+    return canister.id, canister.role, getattr(canister, "invocation_id", "")
+
+
+def _plant(
+    store: ConversationStore,
+    identity: str,
+    metadata: ConversationMetadata,
+    canisters: Sequence[AnyCanister],
+) -> None:
     """Store a conversation completely or not at all."""
     from vibe_llms.exceptions import StoreError
 
     try:
-        conversation.save(store)
+        store.plant(identity, metadata, canisters)
     except BaseException:  # including Ctrl-C: a partial conversation would look complete
         with suppress(StoreError):
-            store.delete(conversation.id)
+            store.delete(identity)
         raise
 
 
@@ -188,8 +234,8 @@ def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
 
     FILE is a JSON document; the ZIP archive of ChatGPT or claude.ai; llm's logs.db; or a session of
     Claude Code, Codex or opencode, or the folder of all its sessions. Nothing is stored until all
-    of it has been read. Known conversations are not stored twice; new messages in them are added.
-    Losses are reported.
+    of it has been read. Known conversations are not stored twice; new messages in them are added,
+    or become a fork if they do not continue the stored ones. Losses are reported.
 
     \b
         vibe import ~/.claude/projects
