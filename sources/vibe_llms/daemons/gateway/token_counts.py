@@ -132,10 +132,10 @@ def _count_whole(
 def _count_messages(usage: _MessagesUsage) -> TokenCounts | None:
     writes, cached = usage.cache_creation_input_tokens, usage.cache_read_input_tokens or 0
     lifetimes, details = usage.cache_creation, usage.output_tokens_details
-    if lifetimes is not None and (
-        writes is None or (lifetimes.ephemeral_1h_input_tokens or 0) > writes
-    ):
-        return None
+    if lifetimes is not None:
+        short, long = lifetimes.ephemeral_5m_input_tokens, lifetimes.ephemeral_1h_input_tokens
+        if writes is None or (short or 0) + (long or 0) > writes:
+            return None
     if details is not None and (details.thinking_tokens or 0) > usage.output_tokens:
         return None
     return usage.input_tokens + cached + (writes or 0), usage.output_tokens, cached

@@ -46,18 +46,29 @@ def survey_openai(input_name: str, output_name: str) -> list[dict[str, Any]]:
     return reports
 
 
+def survey_lifetimes() -> list[dict[str, int] | None]:
+    return [
+        None,
+        *(
+            {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long}
+            for short, long in itertools.product(_SMALL, _SMALL)
+        ),
+        {"ephemeral_1h_input_tokens": 3},
+    ]
+
+
 def survey_messages() -> list[dict[str, Any]]:
     return [
         {
             "input_tokens": 8,
             "cache_read_input_tokens": cached,
             "cache_creation_input_tokens": writes,
-            "cache_creation": None if long is None else {"ephemeral_1h_input_tokens": long},
+            "cache_creation": lifetimes,
             "output_tokens": 5,
             "output_tokens_details": {"thinking_tokens": thought},
         }
-        for cached, writes, long, thought in itertools.product(
-            (None, *_SMALL), (None, *_SMALL), (None, *_SMALL), _SMALL
+        for cached, writes, lifetimes, thought in itertools.product(
+            (None, *_SMALL), (None, *_SMALL), survey_lifetimes(), _SMALL
         )
     ]
 
