@@ -452,7 +452,10 @@ class RemoteClient:
             return self._key
         name = self.provider.name
         values, directory = vendor.settings.values, vendor.context.data_directory
-        key = self._key = acquire_key(name, values, vendor.key_variables, directory)
+        key = acquire_key(name, values, vendor.key_variables, directory)
+        if key is None or self._key is None or key.reveal() != self._key.reveal():
+            self._key = key
+        key = self._key  # the same object for an equal key: headers and scrubbers are kept for it
         # The host's transport, or an official library, may authenticate in another way.
         has_other_authentication = (
             self._host_transport is not None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.providers.openai_responses import produce_provider as produce_openai
 from vibe_llms.providers.passed_headers import PassedHeaders
 from vibe_llms.wire.http.heads import compose_head, parse_target
 from vibe_llms.wire.tracing import TRACE
@@ -39,6 +43,41 @@ def test_equal_requests_have_the_same_headers_until_the_key_changes() -> None:
     assert passed.merge(key, dict(JSON)) is first
     assert reveal(passed.merge(Secret("two"), JSON))["authorization"] == "two"
     assert reveal(passed.merge(key, JSON)) == reveal(first)
+
+
+@pytest.mark.parametrize("place", ["variable", "file"])
+async def test_keys_that_are_read_again_keep_headers_and_scrubbers(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def set_key(key: str) -> None:
+        if place == "file":
+            (tmp_path / "key").write_text(key)
+        else:
+            monkeypatch.setenv("OPENAI_API_KEY", key)
+
+    set_key("canary-key-number-one")
+    settings = {"api_key_file": str(tmp_path / "key")} if place == "file" else {}
+    counterpart = Counterpart([answer_json(b'{"key": "canary-key-number-two"}') for _ in range(6)])
+    provider = produce_openai(produce_context("openai", tmp_path, **settings))
+    provider.use_transport(counterpart.transport)
+    client = provider.produce_client()
+    compose = mock.Mock(wraps=client.vendor.compose_headers)
+    survey = mock.Mock(wraps=client.list_secrets)
+    monkeypatch.setattr(client.vendor, "compose_headers", compose)
+    monkeypatch.setattr(client, "list_secrets", survey)
+
+    bodies = []
+    for key in ("canary-key-number-one", "canary-key-number-two"):
+        set_key(key)
+        for _ in range(3):
+            exchange = await client.pass_through("POST", "/chat/completions", b"{}", JSON)
+            bodies.append(await exchange.read())
+    await client.close()
+
+    sent = [reveal(request.headers)["authorization"][-3:] for request in counterpart.requests]
+    assert sent == ["one"] * 3 + ["two"] * 3
+    assert [b"two" in body for body in bodies] == [True] * 3 + [False] * 3
+    assert (compose.call_count, survey.call_count) == (2, 2)
 
 
 def test_clients_override_what_is_not_secret() -> None:
