@@ -41,10 +41,13 @@ class WavHead:
     Attributes:
         rate: Samples per second; 0 if the samples do not have 16 bits and one channel.
         size: Size of the header in bytes.
+        data_size: Size of the samples in bytes, after which other chunks may follow; ``None`` if
+            unknown.
     """
 
     rate: int
     size: int
+    data_size: int | None = None
 
 
 def read_wav_head(data: bytes) -> WavHead | None:
@@ -54,7 +57,8 @@ def read_wav_head(data: bytes) -> WavHead | None:
         name, size = struct.unpack_from("<4sI", data, position)
         position += 8
         if name == b"data":
-            return WavHead(rate=rate, size=position)
+            known = None if size in (0, _UNKNOWN_SIZE) else size
+            return WavHead(rate=rate, size=position, data_size=known)
         if name == b"fmt " and position + 16 <= len(data):
             tag, channels, found, _, _, bits = struct.unpack_from("<HHIIHH", data, position)
             if tag in (_PCM, _EXTENSIBLE) and (channels, bits) == (1, 16):

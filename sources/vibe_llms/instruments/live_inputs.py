@@ -50,6 +50,7 @@ class LiveAudio(Closing):
     ) -> None:
         self._source: Any = iterate(pieces)
         self._beginning = b""
+        self._left: int | None = None  # bytes of the samples that were not yielded yet
         self.mime_type = "audio/pcm"
         self.sample_rate = sample_rate
 
@@ -83,7 +84,7 @@ class LiveAudio(Closing):
             if not await self._read_more():
                 return
         if head.rate:
-            self._beginning = self._beginning[head.size :]
+            self._beginning, self._left = self._beginning[head.size :], head.data_size
             self.mime_type, self.sample_rate = "audio/pcm", head.rate
 
     async def _read_until(self, size: int) -> None:
@@ -101,12 +102,18 @@ class LiveAudio(Closing):
         return True
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield the audio; no piece ends within a sample."""
+        """Yield the audio; no piece ends within a sample.
+
+        Chunks behind the samples of a WAV file, such as its title, are left out.
+        """
         width = 1 if self.sample_rate is None else 2
         while True:
-            whole = len(self._beginning) // width * width
+            size = len(self._beginning) if self._left is None else self._left
+            whole = min(size, len(self._beginning)) // width * width
             piece, self._beginning = self._beginning[:whole], self._beginning[whole:]
+            if self._left is not None:
+                self._left -= whole
             if piece:
                 yield piece
-            if not await self._read_more():
+            if (self._left is not None and self._left < width) or not await self._read_more():
                 return

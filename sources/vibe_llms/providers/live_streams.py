@@ -125,38 +125,39 @@ async def _split(pieces: AsyncIterable[str], texts: list[str]) -> AsyncIterator[
 
 
 class _AudioJoiner:
-    """Joins audio files of one format; of WAV files, only the first header is kept."""
+    """Joins audio files of one format; of WAV files, only the samples and one header are kept."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._rate = 0
         self._head: bytes | None = b""
+        self._left: int | None = None  # bytes of the samples of a WAV file that have not arrived
 
     def begin_file(self) -> None:
         """Expect the beginning of a file."""
-        self._head = b""
+        self._head, self._left = b"", None
 
     def add(self, data: bytes) -> list[bytes]:
         """Add audio, and return it as it can be played."""
+        written_head = b""
         if self._head is not None:
-            self._head += data
-            if len(self._head) < len(_WAV):
+            data = self._head = self._head + data
+            if len(data) < len(_WAV):
                 return []
-            data = self._head
             if data.startswith(_WAV):
                 head = read_wav_head(data)
                 if head is None:
                     return []
                 if head.rate:
-                    data = data[head.size :]
+                    data, self._left = data[head.size :], head.data_size
                     if not self._rate:
-                        self._rate = head.rate
-                        self._head = None
-                        self._pieces.append(data)
-                        return [begin_wav(head.rate) + data]
+                        self._rate, written_head = head.rate, begin_wav(head.rate)
             self._head = None
+        if self._left is not None:
+            data = data[: self._left]
+            self._left -= len(data)
         self._pieces.append(data)
-        return [data] if data else []
+        return [written_head + data] if written_head or data else []
 
     def join(self) -> bytes:
         """Return the whole file."""

@@ -59,6 +59,17 @@ async def test_a_wav_header_says_what_the_samples_are(size: int) -> None:
     assert not any(len(piece) % 2 for piece in pieces)
 
 
+@pytest.mark.parametrize("size", [1, 51, 100_000])
+@pytest.mark.parametrize("data_size", [1_000, 0, None])
+async def test_chunks_behind_the_samples_are_no_audio(size: int, data_size: int | None) -> None:
+    samples, title = bytes(range(250)) * 4, b"LIST\x04\x00\x00\x00INFO"
+    live = LiveAudio(record(begin_wav(24_000, data_size) + samples + title, size))
+    await live.detect()
+
+    sent = b"".join([piece async for piece in live])
+    assert sent == (samples if data_size else samples + title)  # an unknown size has no end
+
+
 async def test_other_files_stay_as_they_are() -> None:
     stereo = bytearray(begin_wav(24_000) + b"x" * 20)
     stereo[22] = 2

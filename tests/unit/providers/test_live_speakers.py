@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.vendors.remoting import produce_context
+from vibe_llms.dialects.speeches.elevenlabs_live import ElevenLabsSpeechCodec
 from vibe_llms.exceptions import (
     ProviderError,
     RequestError,
@@ -167,6 +169,20 @@ async def test_joined_files_have_one_header(
     assert [loss.path for loss in speech.losses] == lost
 
 
+async def test_chunks_behind_the_samples_are_not_joined(
+    simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add_title(text: str, audio_format: str) -> bytes:
+        return hide(text, audio_format) + b"LIST\x04\x00\x00\x00INFO"
+
+    monkeypatch.setattr("vibe_llms.testing.simulator.speech.hide", add_title)
+    client = produce("openai", tmp_path, simulator.url)
+    pieces, speech = await speak(client, "openai", write(*PARTS), file_format="wav")
+
+    assert speech.data == wrap_pcm(TEXT.encode(), 24_000)
+    assert b"".join(pieces) == begin_wav(24_000) + TEXT.encode()
+
+
 async def test_words_reach_elevenlabs_whole(simulator: Simulator, tmp_path: Path) -> None:
     letters = write(*TEXT)
     client = produce("elevenlabs", tmp_path, simulator.url)
@@ -176,6 +192,27 @@ async def test_words_reach_elevenlabs_whole(simulator: Simulator, tmp_path: Path
     (request,) = simulator.requests
     assert request.target.startswith("/v1/text-to-speech/a%20b/stream-input?")
     assert request.query["language_code"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("parts", "sent"),
+    [
+        (("你好", "\uff0c世", "界。今天"), ["你好\uff0c ", "世界。 ", "今天 "]),
+        (("「はい。」と", "言った"), ["「はい。」 ", "と言った "]),
+        (("天" * 90, "Open", "气" * 20 + "A", "I"), ["天" * 90 + "Open" + "气" * 20 + " ", "AI "]),
+        (("ก" * 101, "\u0e31", "ข"), ["ก" * 100 + " ", "ก\u0e31ข "]),
+        (("-" * 101, "a"), ["-" * 101 + " ", "a "]),
+        (("a\n", "\n b", "c, d"), ["a ", "bc, ", "d "]),
+    ],
+)
+def test_texts_without_spaces_are_spoken_as_they_arrive(
+    parts: tuple[str, ...], sent: list[str]
+) -> None:
+    unused: Any = None
+    codec = ElevenLabsSpeechCodec(LiveSpeechRequest(), model=unused)
+    messages = [*(each for part in parts for each in codec.write(part)), *codec.end()]
+
+    assert [json.loads(message)["text"] for message in messages] == [*sent, ""]
 
 
 @pytest.mark.parametrize("name", FACTORIES)

@@ -25,9 +25,18 @@ from vibe_llms.models.descriptors import ModelDescriptor
 
 _SPACE: Final = '{"text":" "}'
 """Text without words, which begins a call and keeps it open."""
-
-
-_WORDS: Final = re.compile(r"(.*)\s(\S*)\Z", re.DOTALL)
+_MARKS: Final = (
+    "\u2026\u3001\u3002\u300b\u300d\u300f\u3011\uff01\uff09\uff0c\uff1a\uff1b\uff1f\uff61\uff64"
+)
+"""Marks that end words in Chinese and Japanese, which have no spaces."""
+_LETTERS: Final = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORDS: Final = re.compile(rf"(.*[\s{_MARKS}])([^\s{_MARKS}]*)\Z", re.DOTALL)
+_LONG: Final = (
+    re.compile(rf"(.*[{_LETTERS}])([^{_LETTERS}]*)\Z"),
+    re.compile(r"(.+)(\w\W*)\Z"),  # Thai vowels may still follow the last letter
+)
+"""Divisions of a long text without spaces and marks: the first that matches applies."""
+_MAX_CHARACTERS: Final = 100
 
 
 class _Event(msgspec.Struct):
@@ -60,7 +69,11 @@ def write(request: LiveSpeechRequest, model: ModelDescriptor) -> Translation[str
 
 
 class ElevenLabsSpeechCodec:
-    """Codec of one call; see :class:`.LiveCodec`. Each message has whole words."""
+    """Codec of one call; see :class:`.LiveCodec`.
+
+    Each message has whole words, and ends with a space, as the vendor asks for it. In languages
+    without spaces, words end at punctuation marks.
+    """
 
     keep_alive = _SPACE
 
@@ -112,4 +125,10 @@ class ElevenLabsSpeechCodec:
 def _split(text: str) -> tuple[str, str]:
     """Return the words that are complete, and the beginning of the next one."""
     found = _WORDS.match(text)
-    return ("", text) if found is None else (f"{found[1]} ", found[2])
+    words, rest = ("", text) if found is None else found.groups()
+    if len(rest) > _MAX_CHARACTERS:
+        parts = next((match for form in _LONG if (match := form.match(rest))), None)
+        words, rest = (text, "") if parts is None else (words + parts[1], parts[2])
+    if words[-1:].isspace():
+        words = words[:-1]
+    return f"{words} " if words else "", rest
