@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,11 +90,10 @@ def test_a_note_is_edited(vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatc
 
     edited: list[str] = []
 
-    def edit(text: str, **_: Any) -> str | None:
-        edited.append(text)
-        return answers.pop()
+    def edit(filename: str) -> None:
+        edited.append(Path(filename).read_text())
+        Path(filename).write_text("Black.\n")
 
-    answers: list[str | None] = [None, "Black.\n"]
     monkeypatch.setattr(click, "edit", edit)
     monkeypatch.setattr("vibe_llms.interfaces.cli.commands.memory.writing.can_edit", lambda: True)
     vibe("memory", "edit", "tea")
@@ -102,15 +102,24 @@ def test_a_note_is_edited(vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatc
     assert edited == ["Green.\n", "Black.\n"]
 
 
+def read_kept(errors: str) -> str:
+    """Return the text of the file that an error names, and delete it."""
+    match = re.search(r"Your text is in (.*\.md)\.$", errors, re.M)
+    assert match is not None
+    text = Path(match[1]).read_text()
+    Path(match[1]).unlink()
+    return text
+
+
 def test_a_change_during_an_edit_is_not_lost(
     vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vibe("memory", "add", "tea", "Green.")
     book = open_book(DirectoryStore(home / ".local/share/vibe-llms"), load_configuration())
 
-    def edit(text: str, **_: Any) -> str:
+    def edit(filename: str) -> None:
         book.add("tea", "Hot.")
-        return "Black.\n"
+        Path(filename).write_text("Black.\n\nMilk.\n")
 
     monkeypatch.setattr(click, "edit", edit)
     monkeypatch.setattr("vibe_llms.interfaces.cli.commands.memory.writing.can_edit", lambda: True)
@@ -118,8 +127,29 @@ def test_a_change_during_an_edit_is_not_lost(
 
     assert outcome.code != 0
     assert "changed by another program" in outcome.err
-    assert "Black." in outcome.err
+    assert read_kept(outcome.err) == "Black.\n\nMilk.\n"
     assert vibe("memory", "show", "tea").out == "Green.\nHot.\n"
+
+
+def test_a_text_that_cannot_be_stored_is_kept(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text above the limit; and one whose editor fails after saving."""
+    crashing = [False, True]
+    text = "x" * 1_000_001
+
+    def edit(filename: str) -> None:
+        Path(filename).write_text(text)
+        if crashing.pop(0):
+            raise click.ClickException("Editing failed")
+
+    monkeypatch.setattr(click, "edit", edit)
+    monkeypatch.setattr("vibe_llms.interfaces.cli.commands.memory.writing.can_edit", lambda: True)
+    for _ in range(2):
+        outcome = vibe("memory", "edit", "tea")
+        assert outcome.code != 0
+        assert read_kept(outcome.err) == text
+    assert vibe("memory", "list").out == ""
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "none", "tags/x"])

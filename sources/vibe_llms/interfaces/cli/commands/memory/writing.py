@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -43,18 +47,35 @@ def edit(path: str) -> None:
         return
     found = book.find(path)
     before = None if found is None else found.text
-    text = click.edit(before or "", extension=".md", require_save=True)
-    if text is None or text == before:
-        note("The note is unchanged.")
-        return
+    original = (before or "").encode()
+    descriptor, name = tempfile.mkstemp(prefix="vibe-", suffix=".md")
+    os.close(descriptor)
+    file = Path(name)
+    file.write_bytes(original)
+    is_stored = False
+    try:
+        click.edit(filename=name)
+        if file.read_bytes() == original:
+            note("The note is unchanged.")
+            return
+        text = file.read_bytes().decode("utf-8-sig")
+        book.change(path, _produce_replacement(path, before, text))
+        is_stored = True
+    finally:  # also after an interruption, a text that is not stored stays in its file
+        if is_stored or file.read_bytes() == original:
+            file.unlink()
+        else:
+            note(f"Your text is in {name}.")
 
+
+def _produce_replacement(path: str, before: str | None, text: str) -> Callable[[str | None], str]:
     def replace(current: str | None) -> str:
         if current != before:
-            message = f"{path} was changed by another program; your text was not stored:"
-            raise click.ClickException(f"{message}\n{text}")
+            message = f"{path} was changed by another program; your text was not stored."
+            raise click.ClickException(message)
         return text
 
-    book.change(path, replace)
+    return replace
 
 
 def can_edit() -> bool:
