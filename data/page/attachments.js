@@ -20,7 +20,8 @@ export function composeAttachments(onChange) {
       try {
         const size = parts.reduce((sum, each) => sum + each.size, 0);
         if (file.size > MOST || size + file.size > TOTAL) throw new Error(`${file.name} is too large: ${MOST >> 20} MB a file, ${TOTAL >> 20} MB together.`);
-        parts.push(await readPart(file));
+        const part = await readPart(file);
+        parts.push(part);
         say(`Attached ${file.name}.`);
       } catch (error) {
         complain(error);
@@ -45,9 +46,11 @@ export function composeAttachments(onChange) {
     field,
     add,
     read: () => parts.map((each) => each.content),
-    clear() {
-      for (const each of parts) if (each.url) URL.revokeObjectURL(each.url);
-      parts = [];
+    // Remove what was sent; files added since then stay.
+    discard(contents) {
+      const isSent = (part) => contents.includes(part.content);
+      for (const each of parts.filter(isSent)) if (each.url) URL.revokeObjectURL(each.url);
+      parts = parts.filter((each) => !isSent(each));
       update();
     },
   };

@@ -5,7 +5,8 @@ import { recall, remember } from './service.js';
 
 const TALLEST = 0.4; // of the window
 
-// `send` takes the message, a text or a list of parts, and resolves to true if it was sent; `stop` is offered while a run works.
+// `send` takes the message, a text or a list of parts, and resolves to the id of its conversation, or to '' if it was not sent.
+// `stop` is offered while a run works.
 export function composeComposer({ label, send, stop, chips = [], extra = null }) {
   let draft = '';
   let isSending = false;
@@ -24,19 +25,24 @@ export function composeComposer({ label, send, stop, chips = [], extra = null })
     update();
     try {
       const content = parts.length ? [...parts, ...(text.trim() ? [{ type: 'text', text }] : [])] : text;
-      if (await send(content)) {
-        take('');
-        files.clear();
-      }
+      const id = await send(content);
+      if (id) settle(id, text, parts);
     } finally {
       isSending = false;
       update();
       words.focus({ preventScroll: true });
     }
   }
-  function take(text) {
-    words.value = text;
-    keep();
+  // Remove what was sent; what was added while it was sent stays, for the next message of the conversation.
+  function settle(id, text, parts) {
+    const isKept = recall(`draft-${draft}`) === words.value; // not after another key, or in another field
+    words.value = words.value.startsWith(text) ? words.value.slice(text.length).trimStart() : words.value;
+    if (isKept) {
+      remember(`draft-${draft}`, '');
+      draft = id;
+      keep();
+    }
+    files.discard(parts);
     grow();
   }
   function keep() {

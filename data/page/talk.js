@@ -48,11 +48,11 @@ function showNew(main, signal, offers) {
     try {
       const run = await post('runs', { ...exportChoice(choice), input });
       complain(null);
-      location.hash = linkToTalk(run.id);
-      return true;
+      if (!signal.aborted) location.hash = linkToTalk(run.id);
+      return run.id;
     } catch (error) {
       complain(error);
-      return false;
+      return '';
     }
   }
   const notices = offers.notices.map((each) => make('p', { class: 'warning' }, quote(each)));
@@ -197,17 +197,21 @@ async function showThread(main, signal, offers, id) {
   // --- what one can do
 
   async function send(content) {
-    return attempt(async () => {
-      const place = make('div', { class: 'message user' }, composeText(tellParts(content)));
-      pending.append(place);
-      scrollTo(0, document.documentElement.scrollHeight);
-      try {
-        await deliver(content);
-      } catch (error) {
-        place.remove();
-        throw error;
-      }
-    });
+    const place = make('div', { class: 'message user' }, composeText(tellParts(content)));
+    pending.append(place);
+    scrollTo(0, document.documentElement.scrollHeight);
+    if (await attempt(() => deliver(content))) {
+      refresh();
+      return id;
+    }
+    place.remove();
+    return '';
+  }
+
+  // Show what a request has changed. An error here does not undo the request.
+  async function refresh() {
+    await attempt(look);
+    await watch();
   }
 
   // A run that has the same model and tools takes the message; otherwise the conversation gets
@@ -218,8 +222,6 @@ async function showThread(main, signal, offers, id) {
     } else {
       run = await post('runs', { ...exportChoice(choice), conversation: id, input: { role: 'user', content } });
     }
-    await look();
-    watch();
   }
 
   // Ask again for an answer to the last message before a place.

@@ -36,6 +36,25 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
     "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+# POST requests are noted, and wait while `held`; others fail that match `broken`.
+HOLD = """(() => {
+  const send = window.fetch;
+  window.posts = [];
+  window.fetch = async (url, options = {}) => {
+    const isPost = options.method === 'POST';
+    if (isPost) window.posts.push({ path: url.pathname, ...JSON.parse(options.body) });
+    if (isPost && window.held) await new Promise((go) => (window.release = go));
+    if (!isPost && window.broken?.test(url.pathname)) throw new Error('broken');
+    return send(url, options);
+  };
+})()"""
+ATTACH = """(() => {
+  const data = new DataTransfer();
+  data.items.add(new File(['# Later'], 'later.md'));
+  const options = { bubbles: true, cancelable: true, clipboardData: data };
+  document.querySelector('#prompt').dispatchEvent(new ClipboardEvent('paste', options));
+})()"""
+FIELD = "document.querySelector('#prompt')?.value"
 ARTICLES = "Array.from(document.querySelectorAll('.messages:not(.pending) > article'))"
 
 
@@ -270,6 +289,55 @@ async def test_a_draft_survives_a_reload(tab: Tab, tmp_path: Path) -> None:
         assert await tab.evaluate(tall) > low
 
 
+async def test_words_and_files_added_while_a_message_is_sent_stay(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await tab.evaluate(f"{HOLD}, window.held = true")
+        await send(tab, "Hello")
+        await tab.wait_for("window.release")
+        await tab.type(" and then")
+        await tab.evaluate("window.held = false, window.release()")
+        await tab.wait_for_text("You said: Hello", ".message.assistant")
+        await tab.wait_for("document.querySelector('#prompt')")
+        assert await tab.evaluate(FIELD) == "and then"
+
+        await tab.evaluate("window.release = null, window.held = true")
+        await tab.press("Enter")
+        await tab.wait_for("window.release")
+        await tab.type(" next")
+        await tab.evaluate(ATTACH)
+        await tab.wait_for("document.querySelectorAll('.attachments li').length === 1")
+        await tab.evaluate("window.held = false, window.release()")
+        await tab.wait_for(f"{FIELD} !== 'and then next'")
+        assert await tab.evaluate(FIELD) == "next"
+        assert await tab.evaluate("document.querySelectorAll('.attachments li').length") == 1
+        await tab.press("Enter")
+        await tab.wait_for_text("# Later", ".thread")
+        await tab.wait_for(f"{FIELD} === ''")
+        assert await tab.evaluate("document.querySelectorAll('.attachments li').length") == 0
+        assert not await tab.evaluate("Object.keys(sessionStorage).join().includes('draft')")
+
+
+async def test_a_message_is_sent_once_though_its_page_cannot_be_read(
+    tab: Tab, tmp_path: Path
+) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await send(tab, "Hello")
+        await tab.wait_for_text("You said: Hello", ".message.assistant")
+        await tab.evaluate(f"{HOLD}, window.broken = /runs|conversations/")
+        await send(tab, "Once")
+        await tab.wait_for("!document.querySelector('#trouble').hidden")
+        await tab.wait_for("window.posts.length === 1")
+        assert await tab.evaluate(FIELD) == ""
+        await tab.evaluate("window.broken = null")
+        await tab.wait_for_text("You said: Once", ".messages > article:last-of-type")
+        store, identity = daemon.premises.store, await read_id(tab)
+        texts = [text_of(each) for each in Conversation.restore(store, identity).canisters]
+        assert texts == ["Hello", "You said: Hello", "Once", "You said: Once"]
+        await tab.wait_for("document.querySelector('.pending').childElementCount === 0")
+
+
 async def test_a_refused_message_stays_in_its_field(tab: Tab, tmp_path: Path) -> None:
     async with serving(tmp_path, PAY, seconds=120) as daemon:
         await open_talk(tab, daemon, tmp_path)
@@ -279,6 +347,7 @@ async def test_a_refused_message_stays_in_its_field(tab: Tab, tmp_path: Path) ->
         await tab.type("nowhere:none")
         await tab.wait_for_text("use this name", "#choices")
         await tab.press("Enter")
+        await tab.wait_for_text("nowhere:none", "#model")
         await send(tab, "Hello")
         await tab.wait_for("!document.querySelector('#trouble').hidden")
         assert await tab.evaluate("document.querySelector('#prompt').value") == "Hello"
