@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.gateways.judging import PICTURE, Judge, open_judge
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, Think
@@ -86,6 +86,7 @@ async def test_a_text(
     assert heard.text == "The North Sea, or the Baltic."
     assert heard.output_tokens
     assert heard.pieces > 1 or not stream
+    await wait_until(lambda: records)  # written after the answer
     [record] = records
     same = UPSTREAMS[upstream] == record.face
     assert record.way == ("passthrough" if same else "translate")

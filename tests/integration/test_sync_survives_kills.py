@@ -1,12 +1,10 @@
-"""``vibe sync`` is killed at random moments, and completed by the next one."""
+"""``vibe sync`` is killed at later and later moments, and completed by the next one."""
 
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,10 @@ from vibe_llms.runs.syncing import sync_stores
 
 pytestmark = pytest.mark.slow
 
-KILLS = 8
+
+def count_files(folder: Path) -> int:
+    """Count the files of the stores in a folder."""
+    return sum(1 for _ in folder.rglob("*"))
 
 
 def test_a_hundred_conversations_arrive_whole(tmp_path: Path) -> None:
@@ -39,20 +40,25 @@ def test_a_hundred_conversations_arrive_whole(tmp_path: Path) -> None:
     wanted = {store.read(each).canisters for store in (here, there) for each in store.survey()}
     environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "vibe_llms", "sync", str(tmp_path / "stick")]
-    dice = random.Random(7)
-    killed = 0
-    for _ in range(KILLS):
+    is_killed, patience, kills_at_work = True, 0.1, 0
+    while is_killed:
+        before = count_files(tmp_path)
         process = subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        time.sleep(dice.uniform(0.3, 1.2))
-        process.kill()
-        killed += process.wait() < 0
+        try:
+            is_killed = False
+            assert process.wait(patience) == 0
+        except subprocess.TimeoutExpired:
+            process.kill()
+            is_killed = process.wait() < 0
+            kills_at_work += is_killed and count_files(tmp_path) > before
+        patience += 0.03
         for store in (here, there):
             for identity in store.survey():
                 said = store.read(identity).canisters
                 assert any(said == each[: len(said)] for each in wanted)
-    assert killed
+    assert kills_at_work
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
     assert not sync_stores(here, there).changes
     sides = [{store.read(each).canisters for each in store.survey()} for store in (here, there)]
