@@ -17,7 +17,7 @@ from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.conversations.tags import SOURCE_TAG
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
 
@@ -46,6 +46,21 @@ class Graft:
         return self.identity != self.parent
 
 
+@define
+class _Ending:
+    """Messages to add to a fork.
+
+    Attributes:
+        added: The messages.
+        pinned: Ids of those that are pinned in their source.
+        conflicts: Contradictions, in sentences.
+    """
+
+    added: list[AnyCanister] = attrs.field(factory=list)
+    pinned: list[str] = attrs.field(factory=list)
+    conflicts: list[str] = attrs.field(factory=list)
+
+
 def pick_turns(store: ConversationStore, source: str, numbers: Sequence[int], target: str) -> Graft:
     """Fork a conversation, and add turns of another one to the fork.
 
@@ -72,12 +87,12 @@ def pick_turns(store: ConversationStore, source: str, numbers: Sequence[int], ta
                 "`vibe log` numbers them.",
             )
     chosen = [turns[number - 1] for number in dict.fromkeys(numbers)]
-    added, conflicts = _collect(into, source, chosen)
+    ending = _collect(into, picked, chosen)
     return Graft(
-        identity=_plant(store, into, source, added) if added else target,
+        identity=_plant(store, into, source, ending) if ending.added else target,
         parent=target,
-        added=len(added),
-        conflicts=(*_survey_open_calls(into), *conflicts),
+        added=len(ending.added),
+        conflicts=(*_survey_open_calls(into), *ending.conflicts),
     )
 
 
@@ -111,16 +126,20 @@ def merge_conversations(
     if shared == len(one.canisters):
         return Graft(identity=second, parent=second, added=0)
     turns = _find_ending(other, shared)
-    added, repeats = _collect(one, second, turns)
-    if not added:
+    ending = _collect(one, other, turns)
+    if not ending.added:
         return Graft(identity=first, parent=first, added=0)
     conflicts = _survey_conflicts(one, other, shared)
     if take == "both":
-        identity, conflicts = _plant(store, one, second, added), [*conflicts, *repeats]
-        return Graft(identity=identity, parent=first, added=len(added), conflicts=tuple(conflicts))
+        return Graft(
+            identity=_plant(store, one, second, ending),
+            parent=first,
+            added=len(ending.added),
+            conflicts=(*conflicts, *ending.conflicts),
+        )
     kept, left = (one, second) if take == "first" else (other, first)
     return Graft(
-        identity=_plant(store, kept, left, []),
+        identity=_plant(store, kept, left, _Ending()),
         parent=kept.identity,
         added=0,
         conflicts=tuple(conflicts),
@@ -153,40 +172,41 @@ def _survey_ids(history: History) -> set[str]:
     return {canister.id for canister in history.canisters}
 
 
-def _collect(
-    target: History, source: str, turns: Iterable[Turn]
-) -> tuple[list[AnyCanister], list[str]]:
-    """Return the messages of turns that a conversation lacks, and the conflicts."""
-    known, added, conflicts = _survey_ids(target), list[AnyCanister](), list[str]()
+def _collect(target: History, source: History, turns: Iterable[Turn]) -> _Ending:
+    """Return the messages of turns that a conversation lacks."""
+    known, ending = _survey_ids(target), _Ending()
     for turn in turns:
-        name = f"Turn {turn.number} of {source}"
+        name = f"Turn {turn.number} of {source.identity}"
         repeated = sum(each.id in known for each in turn.canisters)
         if repeated == len(turn.canisters):
-            conflicts.append(f"{name} is already there; skipped.")
+            ending.conflicts.append(f"{name} is already there; skipped.")
             continue
         if repeated:
-            conflicts.append(f"{name} continues a message that is there; it is repeated.")
+            ending.conflicts.append(f"{name} continues a message that is there; it is repeated.")
         if calls := find_open_calls(turn.canisters):
             names = ", ".join(call.name for call in calls)
-            conflicts.append(f"{name} has calls without a result: {names}.")
-        # A conversation has no id twice.
-        added += [
-            attrs.evolve(each, id=produce_identity()) if each.id in known else each
-            for each in turn.canisters
-        ]
+            ending.conflicts.append(f"{name} has calls without a result: {names}.")
+        for each in turn.canisters:
+            # A conversation has no id twice.
+            added = attrs.evolve(each, id=produce_identity()) if each.id in known else each
+            ending.added.append(added)
+            if each.id in source.metadata.pinned:
+                ending.pinned.append(added.id)
         known.update(each.id for each in turn.canisters)
-    return added, conflicts
+    return ending
 
 
-def _plant(
-    store: ConversationStore, target: History, source: str, added: Sequence[AnyCanister]
-) -> str:
+def _plant(store: ConversationStore, target: History, source: str, ending: _Ending) -> str:
     """Store a fork of a conversation with more messages, completely or not at all."""
     identity = produce_identity()
     link = ParentLink(identity=target.identity, canisters=len(target.canisters))
     metadata = target.metadata.fork(link)
-    tags = (*metadata.tags, f"{SOURCE_TAG}{source}")
-    store.plant(identity, attrs.evolve(metadata, tags=tags), added)
+    metadata = attrs.evolve(
+        metadata,
+        tags=(*metadata.tags, f"{SOURCE_TAG}{source}"),
+        pinned=(*metadata.pinned, *ending.pinned),
+    )
+    store.plant(identity, metadata, ending.added)
     return identity
 
 

@@ -157,3 +157,20 @@ def test_a_failed_write_leaves_no_fork(store: Store, monkeypatch: pytest.MonkeyP
     with pytest.raises(StoreError):
         pick_turns(store, source, [1], target)
     assert sorted(store.survey()) == sorted([source, target])
+
+
+def test_pins_go_with_their_messages(store: Store) -> None:
+    """A repeated message is pinned under its new id."""
+    first = save(store, [*exchange("one"), *exchange("two")[:1]])
+    question = store.read(first).canisters[2]
+    second = fork(store, first, exchange("three"), at=3)
+    last = store.read(second).canisters[-1]
+    store.append(first, exchange("four")[1:])
+    store.update_metadata(first, pinned=[store.read(first).canisters[0].id])
+    store.update_metadata(second, pinned=[question.id, last.id])
+    for graft in (merge_conversations(store, first, second), pick_turns(store, second, [2], first)):
+        history = store.read(graft.identity)
+        texts = {each.id: each.text for each in history.canisters}
+        pinned = [texts[each] for each in history.metadata.pinned]
+        assert pinned[0] == "one"
+        assert set(pinned[1:]) == {"two", "three!"} - ({"three!"} if graft.added == 1 else set())
