@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -116,11 +116,14 @@ def _survey_skills(call: InvocationCanister, result: AnyCanister) -> Iterator[st
 def _find_authors(store: ConversationStore, history: History) -> dict[str, str]:
     """Return the conversation in which each message was written, by the message's id.
 
-    Of all ancestors and sources that contain a message, it is the one that was created first.
+    Of all ancestors and sources that contain a message, it is the one that was created first. A
+    fork from a conflict has the time of its parent; of equal times, the ancestor is first.
     """
     wanted = {canister.id for canister in history.canisters}
+    known = {each.identity: each for each in _survey_relatives(store, history)}
     relatives = sorted(
-        _survey_relatives(store, history), key=lambda each: (each.metadata.created, each.identity)
+        known.values(),
+        key=lambda each: (each.metadata.created, _count_ancestors(each, known), each.identity),
     )
     authors: dict[str, str] = {}
     for relative in relatives:
@@ -128,6 +131,14 @@ def _find_authors(store: ConversationStore, history: History) -> dict[str, str]:
             if canister.id in wanted:
                 authors.setdefault(canister.id, relative.identity)
     return authors
+
+
+def _count_ancestors(history: History, known: Mapping[str, History]) -> int:
+    """Count the ancestors of a conversation among known ones."""
+    count, parent = 0, history.metadata.parent
+    while parent is not None and parent.identity in known and count < len(known):
+        count, parent = count + 1, known[parent.identity].metadata.parent
+    return count
 
 
 def _survey_relatives(store: ConversationStore, history: History) -> Iterator[History]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 
 import attrs
+import pytest
 
 from support.stores.talks import call, exchange, fork, save
 from vibe_llms.conversations import MemoryStore
-from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.tags import PART_TAG, SOURCE_TAG
 from vibe_llms.events.engine import GenerationFinishedEvent
 from vibe_llms.events.flow import NodeStartedEvent
@@ -35,6 +36,19 @@ def test_a_fork_names_the_ancestor_that_wrote_a_message() -> None:
     assert [each.instructions for each in found] == [None, None, 0, None, 0, None, None, 5]
     assert [each.index for each in found if each.amount is not None] == [2, 4, 7]
     assert found[2].amount == Decimal("0.3")
+
+
+@pytest.mark.parametrize("child", ["a", "z"])
+def test_an_ancestor_precedes_a_fork_of_the_same_time(child: str) -> None:
+    """A synchronization gives a fork the time of its parent."""
+    store = MemoryStore()
+    root = save(store, exchange("one"), identity="m")
+    link = ParentLink(identity=root, canisters=2)
+    created = store.read_metadata(root).created
+    metadata = ConversationMetadata(created=created, updated=created, parent=link)
+    store.plant(child, metadata, exchange("two"))
+    found = attribute_messages(store, child)
+    assert [each.conversation for each in found] == [root, root, child, child]
 
 
 def test_picked_messages_name_their_source_while_it_exists() -> None:
