@@ -1,10 +1,11 @@
-"""Results of synchronizations, and the merging of names and tags."""
+"""Results of synchronizations, and the merging of names, tags and pins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, Self, TypeAlias
 
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.attrs_classes import frozen
 
@@ -35,15 +36,24 @@ class SyncChange:
 
 @frozen
 class SyncedLabels:
-    """Name and tags of a conversation on both sides after a synchronization.
+    """Name, tags and pins of a conversation on both sides after a synchronization.
 
     Attributes:
         name: The name.
         tags: The tags.
+        keep: Number of turns that a compaction keeps.
+        pinned: Ids of the pinned messages.
     """
 
     name: str | None
     tags: tuple[str, ...]
+    keep: int | None = None
+    pinned: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, metadata: ConversationMetadata) -> Self:
+        """Return the labels of a conversation."""
+        return cls(metadata.name, metadata.tags, metadata.keep, metadata.pinned)
 
 
 @frozen(kw_only=True)
@@ -55,7 +65,8 @@ class SyncReport:
         conversations: Number of conversations that were compared.
         refused: Conversations that could not be synchronized, with reasons.
         notices: Differences that remain, such as two names of one conversation.
-        labels: Names and tags by the ids of the conversations, for the next synchronization.
+        labels: Names, tags and pins by the ids of the conversations, for the next synchronization.
+            A conversation with another id on the other side has both ids as its key.
     """
 
     changes: tuple[SyncChange, ...]
@@ -70,17 +81,22 @@ class SyncReport:
         return not self.refused
 
 
-def merge_names(old: str | None, new: str | None, last: SyncedLabels | None) -> str | None:
-    """Return the changed one of two names; the old one if both have changed."""
-    if last is None:
-        return new if old is None else old
-    return new if old == last.name else old
+def merge_labels(old: SyncedLabels, new: SyncedLabels, last: SyncedLabels | None) -> SyncedLabels:
+    """Return the labels of one side with the changes of the other side.
 
+    Of two names or numbers, it is the changed one, or the old one if both have changed. Of tags and
+    pins, it is those of both sides, without those that one side has removed.
+    """
 
-def merge_tags(
-    old: Sequence[str], new: Sequence[str], last: SyncedLabels | None
-) -> tuple[str, ...]:
-    """Return the tags of both sides, without those that one of them has removed."""
-    known = () if last is None else last.tags
-    removed = {tag for tag in known if tag not in old or tag not in new}
-    return tuple(tag for tag in dict.fromkeys([*old, *new]) if tag not in removed)
+    def choose(field: str) -> Any:
+        one, other = getattr(old, field), getattr(new, field)
+        return other if one == getattr(last, field, None) else one
+
+    def join(field: str) -> tuple[str, ...]:
+        one, other = getattr(old, field), getattr(new, field)
+        removed = {
+            each for each in getattr(last, field, ()) if each not in one or each not in other
+        }
+        return tuple(each for each in dict.fromkeys([*one, *other]) if each not in removed)
+
+    return SyncedLabels(choose("name"), join("tags"), choose("keep"), join("pinned"))

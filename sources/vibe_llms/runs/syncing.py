@@ -35,8 +35,7 @@ from vibe_llms.runs.sync_reports import (
     SyncChange,
     SyncedLabels,
     SyncReport,
-    merge_names,
-    merge_tags,
+    merge_labels,
 )
 
 _OTHER: Final[dict[Side, Side]] = {"here": "there", "there": "here"}
@@ -58,8 +57,8 @@ def sync_stores(
     Args:
         here: A store.
         there: Another store.
-        labels: Names and tags after the last synchronization of both stores; they show on which
-            side a conversation was renamed, or lost a tag.
+        labels: Names, tags and pins after the last synchronization of both stores; they show on
+            which side a conversation was renamed, or lost a tag or a pin.
         progress: Called for each conversation.
 
     Raises:
@@ -108,7 +107,7 @@ class _Synchronizer:
 
     Attributes:
         sides: Both stores.
-        labels: Names and tags after the last synchronization; updated.
+        labels: Names, tags and pins after the last synchronization; updated.
         changes: Changes so far.
         refused: Errors so far, by the ids of the conversations.
         notices: Notices so far.
@@ -166,10 +165,11 @@ class _Synchronizer:
         if count < min(map(len, lines.values())):
             self._fork(pair, count)
             return
+        key = _find_key(pair["here"].identity, pair["there"].identity)
+        last = self.labels.get(key)
         for side, snapshot in pair.items():
-            self._extend(side, snapshot, pair[_OTHER[side]])
-        if pair["here"].identity == pair["there"].identity:
-            self._note_labels(pair)
+            self._extend(side, snapshot, pair[_OTHER[side]], last)
+        self._note_labels(key, pair, last)
 
     def _fork(self, pair: dict[Side, Snapshot], count: int) -> None:
         """Give each side a fork with the ending of the other side."""
@@ -187,8 +187,8 @@ class _Synchronizer:
             self._counterparts[(side, pair[side].identity)] = forks[side]
         for side, snapshot in pair.items():
             other = _OTHER[side]
+            both = {side: snapshot.identity, other: forks[side]}
             if self._exists(other, forks[side]):
-                both = {side: snapshot.identity, other: forks[side]}
                 self.compare(both["here"], both["there"], common=count + 1)
                 continue
             target = pair[other].identity
@@ -203,6 +203,7 @@ class _Synchronizer:
             )
             self._copy_contents(other, fork)
             plant(self.sides[other], fork)
+            self.labels[_find_key(both["here"], both["there"])] = SyncedLabels.read(fork.metadata)
             if snapshot.events:
                 self._note(fork.identity, f"The log of its runs stays {side}: {snapshot.identity}.")
             self._record(other, "forked", fork, parent=target)
@@ -213,9 +214,11 @@ class _Synchronizer:
             return True
         return False
 
-    def _extend(self, side: Side, existing: Snapshot, source: Snapshot) -> None:
+    def _extend(
+        self, side: Side, existing: Snapshot, source: Snapshot, last: SyncedLabels | None
+    ) -> None:
         """Add to a conversation what its version on the other side has in addition."""
-        wanted = attrs.evolve(existing, metadata=self._merge_metadata(existing, source))
+        wanted = attrs.evolve(existing, metadata=_merge_metadata(existing, source, last))
         if len(source.canisters) > len(existing.canisters):
             wanted = attrs.evolve(
                 wanted, canisters=source.canisters, canister_lines=source.canister_lines
@@ -244,30 +247,20 @@ class _Synchronizer:
             self._note(existing.identity, "It has other runs here than there; both logs stay.")
         return wanted
 
-    def _merge_metadata(self, existing: Snapshot, source: Snapshot) -> ConversationMetadata:
-        """Return the metadata of a conversation with the changes of the other side."""
-        old, new = existing.metadata, source.metadata
-        is_same = existing.identity == source.identity
-        last = self.labels.get(existing.identity) if is_same else None
-        is_ahead = len(source.canisters) > len(existing.canisters)
-        return attrs.evolve(
-            old,
-            name=merge_names(old.name, new.name, last),
-            tags=merge_tags(old.tags, new.tags, last),
-            model=new.model if old.model is None or (is_ahead and new.model) else old.model,
-            keep=new.keep if old.keep is None else old.keep,
-            pinned=(*old.pinned, *new.pinned),
-        )
-
-    def _note_labels(self, pair: dict[Side, Snapshot]) -> None:
-        """Remember name and tags for the next synchronization; report two names."""
-        here, there = pair["here"], pair["there"]
-        merged = self._merge_metadata(here, there), self._merge_metadata(there, here)
-        if merged[0].name == merged[1].name:
-            self.labels[here.identity] = SyncedLabels(merged[0].name, merged[0].tags)
-        else:
-            names = f"{merged[0].name!r} here and {merged[1].name!r} there"
-            self._note(here.identity, f"It keeps two names: {names}. Rename one of them.")
+    def _note_labels(self, key: str, pair: dict[Side, Snapshot], last: SyncedLabels | None) -> None:
+        """Remember the labels for the next synchronization; report two names or numbers."""
+        here, there = (SyncedLabels.read(each.metadata) for each in (pair["here"], pair["there"]))
+        mine, theirs = merge_labels(here, there, last), merge_labels(there, here, last)
+        agreed = mine
+        if mine.name != theirs.name:
+            names = f"{mine.name!r} here and {theirs.name!r} there"
+            self._note(pair["here"].identity, f"It keeps two names: {names}. Rename one of them.")
+            agreed = attrs.evolve(agreed, name=None if last is None else last.name)
+        if mine.keep != theirs.keep:
+            numbers = f"{mine.keep} here and {theirs.keep} there"
+            self._note(pair["here"].identity, f"It keeps two numbers of turns (keep): {numbers}.")
+            agreed = attrs.evolve(agreed, keep=None if last is None else last.keep)
+        self.labels[key] = agreed
 
     def _plant(self, side: Side, snapshot: Snapshot, change: Change) -> None:
         """Create a conversation on a side that does not have it."""
@@ -281,9 +274,7 @@ class _Synchronizer:
         )
         self._copy_contents(side, snapshot)
         plant(self.sides[side], snapshot)
-        self.labels[snapshot.identity] = SyncedLabels(
-            snapshot.metadata.name, snapshot.metadata.tags
-        )
+        self.labels[snapshot.identity] = SyncedLabels.read(snapshot.metadata)
         self._record(side, change, snapshot)
 
     def _find_parent(self, side: Side, snapshot: Snapshot) -> ParentLink | None:
@@ -327,3 +318,25 @@ def _count_equal(first: Iterable[bytes], second: Iterable[bytes]) -> int:
             break
         count += 1
     return count
+
+
+def _find_key(here: str, there: str) -> str:
+    """Return the key of a pair of conversations in the labels."""
+    return here if here == there else f"{here} {there}"
+
+
+def _merge_metadata(
+    existing: Snapshot, source: Snapshot, last: SyncedLabels | None
+) -> ConversationMetadata:
+    """Return the metadata of a conversation with the changes of the other side."""
+    old, new = existing.metadata, source.metadata
+    merged = merge_labels(SyncedLabels.read(old), SyncedLabels.read(new), last)
+    is_ahead = len(source.canisters) > len(existing.canisters)
+    return attrs.evolve(
+        old,
+        name=merged.name,
+        tags=merged.tags,
+        keep=merged.keep,
+        pinned=merged.pinned,
+        model=new.model if old.model is None or (is_ahead and new.model) else old.model,
+    )

@@ -196,6 +196,42 @@ def test_a_new_name_and_a_removed_tag_are_recognized(renamed: str) -> None:
     assert (again.changes, again.labels) == ((), report.labels)
 
 
+def test_labels_of_a_conflict_reach_the_other_side() -> None:
+    """The conversation has another id there."""
+    here, there = MemoryStore(), MemoryStore()
+    identity = save(here, ONE, name="Old")
+    here.update_metadata(identity, tags=("a", "b"), pinned=[each.id for each in ONE], keep=1)
+    labels = sync_stores(here, there).labels
+    here.append(identity, TWO)
+    there.append(identity, THREE)
+    report = sync_stores(here, there, labels=labels)
+    (theirs,) = [each.identity for each in report.changes if each.side == "there"]
+    here.update_metadata(identity, name="New", tags=("b",), pinned=[ONE[1].id], keep=4)
+    report = sync_stores(here, there, labels=report.labels)
+    assert (tell(report), report.notices) == ([("there", "extended")], ())
+    for metadata in (here.read_metadata(identity), there.read_metadata(theirs)):
+        assert (metadata.name, metadata.tags, metadata.keep) == ("New", ("b",), 4)
+        assert metadata.pinned == (ONE[1].id,)
+    assert there.read_metadata(identity).name == "Old"
+    there.update_metadata(theirs, name="Newer", pinned=())
+    report = sync_stores(here, there, labels=report.labels)
+    assert here.read_metadata(identity).name == "Newer"
+    assert here.read_metadata(identity).pinned == ()
+    assert sync_stores(here, there, labels=report.labels).changes == ()
+
+
+def test_two_numbers_of_turns_both_stay() -> None:
+    here, there = MemoryStore(), MemoryStore()
+    identity = save(here, ONE)
+    labels = sync_stores(here, there).labels
+    here.update_metadata(identity, keep=2)
+    there.update_metadata(identity, keep=7)
+    report = sync_stores(here, there, labels=labels)
+    assert (report.changes, len(report.notices)) == ((), 1)
+    here.update_metadata(identity, keep=7)
+    assert not sync_stores(here, there, labels=report.labels).notices
+
+
 def test_two_new_names_both_stay() -> None:
     here, there = MemoryStore(), MemoryStore()
     identity = save(here, ONE, name="Old")

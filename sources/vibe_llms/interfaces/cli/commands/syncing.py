@@ -79,7 +79,7 @@ def _show(report: SyncReport) -> None:
 
 
 def _find_notes(target: str) -> Path:
-    """Return the file with the names and tags after the last synchronization with a store."""
+    """Return the file with the names, tags and pins after the last synchronization."""
     from hashlib import sha256
     from pathlib import Path
 
@@ -93,7 +93,7 @@ def _find_notes(target: str) -> Path:
 
 
 def _read_labels(path: Path) -> dict[str, SyncedLabels]:
-    """Read names and tags; nothing if the file is missing or damaged, as it is only a cache."""
+    """Read names, tags and pins; nothing if the file, a cache, is missing or damaged."""
     import json
 
     from vibe_llms.foundation.files import read_regular
@@ -101,19 +101,24 @@ def _read_labels(path: Path) -> dict[str, SyncedLabels]:
 
     try:
         rows = json.loads(read_regular(str(path)))
-        return {key: SyncedLabels(name, tuple(tags)) for key, (name, tags) in rows.items()}
+        return {
+            key: SyncedLabels(name, tuple(tags), keep, tuple(pinned))
+            for key, (name, tags, keep, pinned) in rows.items()
+        }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
 def _write_labels(path: Path, report: SyncReport) -> None:
-    """Write names and tags; a full disk is no error, as the file is only a cache."""
+    """Write names, tags and pins; a full disk is no error, as the file is only a cache."""
     import json
     from contextlib import suppress
 
+    import attrs
+
     from vibe_llms.foundation.files import replace_file
 
-    rows = {key: (labels.name, labels.tags) for key, labels in report.labels.items()}
+    rows = {key: attrs.astuple(labels, recurse=False) for key, labels in report.labels.items()}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, json.dumps(rows).encode())
