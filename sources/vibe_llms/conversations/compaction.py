@@ -6,11 +6,12 @@ replaces, so that the whole conversation can be read back through all parents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.exceptions import (
     ConverseError,
@@ -209,37 +210,73 @@ def read_whole(
     Returns:
         The canisters, oldest first, and findings about parents that cannot be read.
     """
-    parts = [history.canisters]
+    parts = [history]
     summaries: list[DocumentCanister] = []
     findings: list[Finding] = []
     seen = {history.identity}
-    while (part := _find_part(parts[-1], seen)) is not None:
-        summary, identity = part
-        try:
-            parent = store.read(identity, tolerant=True)
-        except UnknownConversationError:
-            message = "This parent was deleted, with the messages that its summary replaces."
-            findings.append(Finding(place=identity, message=message))
+    while (summary := find_summary(parts[-1].canisters)) is not None:
+        part = summary.summarizes
+        if part is None or part.conversation in seen:
             break
-        seen.add(identity)
+        seen.add(part.conversation)
+        parent, problems = _read_parent(store, parts[-1], part, seen)
+        findings += problems
+        if parent is None:
+            break
+        seen.add(parent.identity)
         summaries.append(summary)
         findings += parent.notices
-        parts.append(parent.canisters)
-    whole = list(parts.pop())
+        parts.append(parent)
+    whole = list(parts.pop().canisters)
     while parts:
-        _join(whole, parts.pop(), summaries.pop())
+        _join(whole, parts.pop().canisters, summaries.pop())
     return whole, findings
 
 
-def _find_part(
-    canisters: Sequence[AnyCanister], seen: set[str]
-) -> tuple[DocumentCanister, str] | None:
-    """Return the last summary, and the id of its conversation, unless that was read already."""
-    summary = find_summary(canisters)
-    part: SummarizedPart | None = None if summary is None else summary.summarizes
-    if summary is None or part is None or part.conversation in seen:
+def _read_parent(
+    store: ConversationStore, history: History, part: SummarizedPart, seen: Container[str]
+) -> tuple[History | None, list[Finding]]:
+    """Return the conversation that has a summarized part, and a finding unless it is complete.
+
+    After a synchronization of two endings, another conversation of the family may have the part.
+    """
+    parent: History | None = None
+    for identity in _survey_holders(store, history, part.conversation):
+        if identity in seen and identity != part.conversation:
+            continue
+        try:
+            read = store.read(identity, tolerant=True)
+        except UnknownConversationError:
+            continue
+        if {part.first, part.last} <= {canister.id for canister in read.canisters}:
+            return read, []
+        if identity == part.conversation:
+            parent = read
+    message = "This parent was deleted, with the messages that its summary replaces."
+    if parent is not None:
+        message = "This parent lacks some of the messages that its summary replaces."
+    return parent, [Finding(place=part.conversation, message=message)]
+
+
+def _survey_holders(store: ConversationStore, history: History, conversation: str) -> Iterator[str]:
+    """Yield the ids of conversations that may have a part: the named one, and its family."""
+    yield conversation
+    family, link = {conversation}, history.metadata.parent
+    while link is not None and link.identity not in family:
+        family.add(link.identity)
+        yield link.identity
+        link = _read_link(store, link.identity)
+    for identity in store.survey():
+        link = None if identity in family else _read_link(store, identity)
+        if link is not None and link.identity in family:
+            yield identity
+
+
+def _read_link(store: ConversationStore, identity: str) -> ParentLink | None:
+    try:
+        return store.read_metadata(identity).parent
+    except UnknownConversationError:
         return None
-    return summary, part.conversation
 
 
 def _join(
@@ -251,8 +288,8 @@ def _join(
     """
     assert summary.summarizes is not None
     places = {canister.id: index for index, canister in enumerate(whole)}
-    shared = [places[each.id] for each in canisters if each.id in places]
-    end = 1 + max([*shared, places.get(summary.summarizes.last, -1)])
+    known = [summary.summarizes.last, *(canister.id for canister in canisters)]
+    end = 1 + max((places[each] for each in known if each in places), default=len(whole) - 1)
     del whole[end:]
     whole.append(summary)
     whole += [each for each in canisters if each.id not in places and each.id != summary.id]

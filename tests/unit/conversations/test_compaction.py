@@ -31,6 +31,7 @@ from vibe_llms.messages.contents import FileContent, TextualContent
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of, usage_of
 from vibe_llms.runs.copying import copy_store
+from vibe_llms.runs.syncing import sync_stores
 from vibe_llms.telemetry.measuring import measure_canisters
 
 FACT = "Fact: the cat is called Mia."
@@ -456,6 +457,48 @@ async def test_a_deleted_parent_is_reported(model: Model, store: ConversationSto
     assert whole == list(store.read(conversation.id).canisters)
     assert [each.place for each in findings] == [summary.summarizes.conversation]
     assert verify(store).findings == ()
+
+
+@pytest.mark.parametrize("compacting", ["here", "there"])
+async def test_after_a_synchronization_the_whole_is_in_both_stores(
+    model: Model, store: ConversationStore, compacting: str
+) -> None:
+    """Both stores have another ending, so that the replaced part is in a fork of one of them."""
+    other = MemoryStore()
+    Conversation(id="both", canisters=converse("Beginning")).save(store)
+    sync_stores(store, other)
+    for side, name in ((store, "here"), (other, "there")):
+        conversation = Conversation.restore(side, "both")
+        conversation.add_canisters(converse(name, f"{name} again"))
+        conversation.save(side)
+        if name == compacting:
+            fork = await conversation.compact(model, keep=1)
+            fork.save(side)
+    for _ in range(2):
+        sync_stores(store, other)
+
+    wholes = [read_whole(side, side.read(fork.id)) for side in (store, other)]
+
+    assert wholes[0] == wholes[1]
+    whole, findings = wholes[0]
+    assert findings == []
+    texts = [text_of(each) for each in whole if each.role == "user"]
+    assert texts == ["Beginning", compacting, f"{compacting} again"]
+
+
+async def test_an_incomplete_parent_is_reported(model: Model) -> None:
+    """Its messages are shown, although it lacks the last one that was replaced."""
+    store = MemoryStore()
+    conversation = Conversation(canisters=converse("One", "Two", "Three"))
+    fork = await conversation.compact(model, keep=1)
+    Conversation(id=conversation.id, canisters=conversation.canisters[:2]).save(store)
+    fork._unsaved_parent = None
+    fork.save(store)
+
+    whole, findings = read_whole(store, store.read(fork.id))
+
+    assert [text_of(each) for each in whole if each.role == "user"] == ["One", "Three"]
+    assert [each.place for each in findings] == [conversation.id]
 
 
 async def test_a_fork_does_not_read_its_parents(model: Model, tmp_path: Path) -> None:
