@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.exceptions import (
+    ContextOverflowError,
     ConverseError,
     Finding,
     RequestError,
@@ -189,6 +190,10 @@ def _explain(error: ConverseError) -> ConverseError:
     facts: dict[str, Any] = access_facts(error)
     reason = error.detail or error.describe()
     facts["detail"] = f"The conversation could not be summarized and is unchanged: {reason}"
+    if isinstance(error, ContextOverflowError) and error.remedy == ContextOverflowError.remedy:
+        facts["remedy"] = (
+            'Start a new conversation, set window = "drop", or use a model with a larger window.'
+        )
     return type(error)(**facts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -218,10 +219,9 @@ def _list_file_arguments(call: InvocationCanister) -> list[str]:
 
 
 def _divide(canisters: Sequence[AnyCanister], tokens: int) -> Iterator[str]:
-    """Yield the turns as texts that fit into one call; longer turns are truncated."""
+    """Yield the turns as texts that fit into one call; a long message is divided."""
     chunk, size = "", 0
-    for canister in canisters:
-        text = _shorten(_write(canister), tokens)
+    for text in chain.from_iterable(_split(_write(each), tokens) for each in canisters):
         more = count_text(text).tokens
         if chunk and size + more > tokens:
             yield chunk
@@ -230,6 +230,19 @@ def _divide(canisters: Sequence[AnyCanister], tokens: int) -> Iterator[str]:
         size += more
     if chunk:
         yield chunk
+
+
+def _split(text: str, tokens: int) -> Iterator[str]:
+    """Yield a text in pieces of about so many tokens, divided after spaces if possible."""
+    pieces = -(-count_text(text).tokens // tokens) or 1
+    length = -(-len(text) // pieces) or 1
+    start = 0
+    while len(text) - start > length:
+        end = start + length
+        end = text.rfind(" ", start + length // 2, end) + 1 or end
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def _shorten(text: str, tokens: int) -> str:

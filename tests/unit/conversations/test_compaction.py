@@ -286,6 +286,30 @@ async def test_a_text_that_does_not_fit_is_summarized_in_parts(
     assert len(summary.summarizes.origins) >= 3
 
 
+async def test_a_message_that_is_longer_than_the_window_is_summarized_in_parts(
+    model: Model, player: Player
+) -> None:
+    """Its end is summarized, too."""
+    conversation = Conversation(canisters=converse("word " * 6000 + FACT, "Next"))
+
+    fork = await conversation.compact(model, keep=1)
+
+    assert text_of(fork.canisters[0]) == FACT
+    asked = "".join(text_of(each.canisters[1]) for each in player.summarizing)
+    assert asked.count("word") == 6000
+    assert max(player.sizes) <= 1500
+
+
+async def test_a_window_that_is_too_small_for_a_summary(tmp_path: Path, player: Player) -> None:
+    """The advice does not name the way that has just failed."""
+    model = Model(application=load_small(tmp_path, tokens=8))
+
+    with pytest.raises(ContextOverflowError, match='set window = "drop", or use') as caught:
+        await model.make_room(compose(10))
+
+    assert "summarize" not in caught.value.remedy
+
+
 async def test_a_summary_that_is_too_long_is_cut(model: Model, player: Player) -> None:
     """Some models ignore limits."""
     player.answer = lambda request: "word " * 5000
