@@ -52,7 +52,8 @@ class Note:
         created: The moment at which it was written first; ``None`` if a person made the file.
         updated: The moment of the last change.
         origins: The conversations from which it was remembered, oldest first.
-        others: Further fields of its front matter.
+        others: Further fields of its front matter. Also ``created``, ``updated`` and
+            ``remembered`` if a person wrote them in an unknown form.
     """
 
     path: str
@@ -80,34 +81,57 @@ def read_note(path: str, document: str) -> Note:
     except ConfigurationError:
         return Note(path=path, text=document)
     others = dict(front.fields)
-    created, updated = (_read_moment(others.pop(name, None)) for name in ("created", "updated"))
-    listed = others.pop("remembered", ())
-    found = map(_read_origin, listed if isinstance(listed, list) else ())
     return Note(
         path=path,
         text=front.body,
-        created=created,
-        updated=updated,
-        origins=tuple(each for each in found if each is not None),
+        created=_take_moment(others, "created"),
+        updated=_take_moment(others, "updated"),
+        origins=_take_origins(others),
         others=others,
     )
 
 
 def write_note(note: Note) -> str:
     """Return the file of a note."""
-    fields = {
+    origins = [
+        {
+            "conversation": each.conversation,
+            **({} if each.turn is None else {"turn": str(each.turn)}),
+            "time": _write_moment(each.time),
+        }
+        for each in note.origins
+    ]
+    fields: dict[str, Any] = {
         "created": _write_moment(note.created),
         "updated": _write_moment(note.updated),
-        "remembered": [
-            {
-                "conversation": each.conversation,
-                "turn": "" if each.turn is None else str(each.turn),
-                "time": _write_moment(each.time),
-            }
-            for each in note.origins
-        ],
+        "remembered": origins,
+        **note.others,
     }
-    return compose_front_matter({**fields, **note.others}, note.text)
+    if origins and "remembered" in note.others:
+        kept = note.others["remembered"]
+        fields["remembered"] = [*(kept if isinstance(kept, list) else [kept]), *origins]
+    written = {name: value for name, value in fields.items() if value or name in note.others}
+    return compose_front_matter(written, note.text)
+
+
+def _take_moment(fields: dict[str, Any], name: str) -> datetime | None:
+    """Remove a moment from the fields, and return it; one in an unknown form stays there."""
+    moment = _read_moment(fields.get(name))
+    if moment is not None or not fields.get(name):
+        fields.pop(name, None)
+    return moment
+
+
+def _take_origins(fields: dict[str, Any]) -> tuple[NoteOrigin, ...]:
+    """Remove the origins from the fields, and return them; those in an unknown form stay there."""
+    listed = fields.get("remembered")
+    found = [(each, _read_origin(each)) for each in listed] if isinstance(listed, list) else []
+    kept = [each for each, origin in found if origin is None] if found else listed
+    if kept:
+        fields["remembered"] = kept
+    else:
+        fields.pop("remembered", None)
+    return tuple(origin for _, origin in found if origin is not None)
 
 
 def _read_origin(table: object) -> NoteOrigin | None:

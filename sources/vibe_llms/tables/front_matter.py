@@ -97,20 +97,20 @@ def compose_front_matter(fields: Mapping[str, Any], body: str) -> str:
     """Return a Markdown file with front matter, which :func:`split_front_matter` reads.
 
     Args:
-        fields: Texts, lists and tables of texts, at any depth; empty ones are left out.
+        fields: Texts, lists and tables of texts, at any depth.
     """
     return f"---\n{_write_table(fields, '')}---\n{body}"
 
 
 def _write_table(fields: Mapping[str, Any], indent: str) -> str:
     return "".join(
-        f"{indent}{_write_text(key)}:{_write_value(value, indent)}"
-        for key, value in fields.items()
-        if value not in ("", [], (), {}, None)
+        f"{indent}{_write_text(key)}:{_write_value(value, indent)}" for key, value in fields.items()
     )
 
 
 def _write_value(value: Any, indent: str) -> str:
+    if not value:
+        return " {}\n" if isinstance(value, Mapping) else "\n" if value == "" else " []\n"
     if isinstance(value, Mapping):
         return "\n" + _write_table(value, f"{indent}  ")
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -119,8 +119,9 @@ def _write_value(value: Any, indent: str) -> str:
 
 
 def _write_item(item: Any, indent: str) -> str:
-    written = _write_value(item, f"{indent}  " if not isinstance(item, Mapping) else indent)
-    if isinstance(item, Mapping):  # its first field is in the line of the dash
+    is_table = bool(item) and isinstance(item, Mapping)
+    written = _write_value(item, indent if is_table else f"{indent}  ")
+    if is_table:  # its first field is in the line of the dash
         return f"{indent}- {written.removeprefix(chr(10)).removeprefix(f'{indent}  ')}"
     return f"{indent}-{written}"
 

@@ -42,7 +42,8 @@ def test_files_of_people_are_notes_too() -> None:
     broken = read_note("c.md", "---\ntitle: [\n---\nText")
 
     assert plain == Note(path="a.md", text="Just text.\n")
-    assert foreign == Note(path="b.md", text="Text", others={"title": "X"})
+    others = {"title": "X", "updated": "soon", "remembered": "yes"}
+    assert foreign == Note(path="b.md", text="Text", others=others)
     assert broken.text == "---\ntitle: [\n---\nText"
 
 
@@ -53,3 +54,26 @@ def test_incomplete_origins_are_left_out() -> None:
     )
 
     assert read_note("a.md", text).origins == (NoteOrigin(conversation="b", time=NOW),)
+
+
+def test_fields_of_people_outlive_a_change() -> None:
+    begin = "created: in May\nupdated: soon\nremembered:\n- from Anna\n"
+    end = "draft:\naliases: []\n"
+    note = read_note("a.md", f"---\n{begin}{end}---\nText\n")
+
+    by_hand = note.change("By hand\n", NOW, None)
+    assert write_note(by_hand) == f"---\n{begin}{end}---\nBy hand\n"
+    by_model = write_note(by_hand.change("By a model\n", NOW, ORIGIN))
+    origin = "- conversation: c1\n  turn: 3\n  time: 2026-11-29T12:00:00Z\n"
+    assert by_model == f"---\n{begin}{origin}{end}---\nBy a model\n"
+    again = read_note("a.md", by_model)
+    assert again.origins == (ORIGIN,)
+    assert write_note(again) == by_model
+
+
+def test_an_empty_moment_is_filled_in() -> None:
+    note = read_note("a.md", "---\ncreated:\nupdated:\nremembered: []\n---\n")
+
+    assert write_note(note.change("Text\n", NOW, None)) == (
+        "---\ncreated: 2026-11-29T12:00:00Z\nupdated: 2026-11-29T12:00:00Z\n---\nText\n"
+    )

@@ -65,12 +65,12 @@ def test_invalid_front_matter_is_named_with_its_line(inner: str, words: str) -> 
 
 
 letters = st.characters(exclude_categories=["Cs"])
-texts = st.text(letters, min_size=1)
+texts = st.text(letters)
 values = st.recursive(
     texts,
     lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3),
-        st.dictionaries(texts, inner, min_size=1, max_size=3),
+        st.lists(inner, max_size=3),
+        st.dictionaries(texts, inner, max_size=3),
     ),
     max_leaves=6,
 )
@@ -93,3 +93,11 @@ def test_what_looks_like_another_kind_stays_a_text() -> None:
 
     assert split_front_matter(written, "a.md")[:2] == (fields, "Body\n")
     assert "b: 2026-11-29\n" in written
+
+
+def test_empty_fields_are_written_as_they_were() -> None:
+    text = "---\ndraft:\naliases: []\nmeta: {}\ntags:\n- a\n-\n---\nBody\n"
+
+    front = split_front_matter(text, "a.md")
+
+    assert compose_front_matter(front.fields, front.body) == text

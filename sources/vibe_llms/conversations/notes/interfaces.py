@@ -20,9 +20,9 @@ DEPTH: Final = 12
 class NoteStore(Protocol):
     """Notes of a store, each a text under a key such as ``own/user/tea.md``.
 
-    Every change is atomic and survives a crash once its method has returned. Several threads and
-    processes may use the notes at once. All methods block. An invalid key, and a store that keeps
-    no notes, is a StoreError.
+    Every change of a note is atomic, and survives a crash once its method has returned. Several
+    threads and processes may use the notes at once. All methods block. An invalid key, and a store
+    that keeps no notes, is a StoreError.
     """
 
     def survey(self, prefix: str) -> Mapping[str, str]:
@@ -42,6 +42,9 @@ class NoteStore(Protocol):
 
     def move(self, keys: Mapping[str, str]) -> None:
         """Move notes to other keys.
+
+        Each note moves atomically. In a directory, several notes move one after the other: after a
+        crash or a failure of the disk, some have moved and the others have not; none is lost.
 
         Raises:
             StoreError: A note is missing, or the other key has a note; nothing has moved then.
