@@ -18,7 +18,12 @@ import attrs
 from vibe_llms.conversations.exchange.drafts import derive_identity
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
+from vibe_llms.exceptions import (
+    Finding,
+    StaleConversationError,
+    StoreError,
+    UnknownConversationError,
+)
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.runs.copying import CopyProgress, order_families
 from vibe_llms.runs.snapshots import (
@@ -130,12 +135,17 @@ class _Synchronizer:
             common: Number of messages that both must have in common.
         """
         identities: dict[Side, str] = {"here": here, "there": there}
-        try:
-            with suppress(UnknownConversationError):  # just deleted
-                pair = {side: self._take(side, each) for side, each in identities.items()}
-                self._reconcile(pair, common)
-        except StoreError as error:
-            self._refuse(here, error)
+        for is_last in (False, True):
+            try:
+                with suppress(UnknownConversationError):  # just deleted
+                    pair = {side: self._take(side, each) for side, each in identities.items()}
+                    self._reconcile(pair, common)
+            except StoreError as error:
+                # Another synchronization may have written the same messages since they were read.
+                if is_last:
+                    self._refuse(here, error)
+            else:
+                return
 
     def copy(self, side: Side, identity: str) -> None:
         """Copy a conversation that only one side has."""
@@ -146,6 +156,10 @@ class _Synchronizer:
                 snapshot = self._take(side, identity)
                 self._plant(_OTHER[side], snapshot, "added")
         except StoreError as error:
+            with suppress(StoreError):
+                if self._exists(_OTHER[side], identity):  # another synchronization was faster
+                    self.compare(identity, identity)
+                    return
             self._refuse(identity, error)
 
     def _take(self, side: Side, identity: str) -> Snapshot:
@@ -305,6 +319,8 @@ class _Synchronizer:
         )
 
     def _refuse(self, identity: str, error: StoreError) -> None:
+        if isinstance(error, StaleConversationError):
+            error = StoreError(detail=error.describe(), remedy="Run `vibe sync` again.")
         self.refused[identity] = Finding(place=identity, message=str(error))
 
     def _note(self, identity: str, message: str) -> None:

@@ -21,7 +21,7 @@ from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunStartedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import StaleConversationError, StoreError
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs.sync_reports import SyncedLabels, SyncReport
@@ -332,6 +332,47 @@ def test_an_error_in_one_conversation_does_not_stop_the_others(
     assert not report.is_whole
     assert [(each.place, each.message) for each in report.refused] == [(first, "It is damaged.")]
     assert list(there.survey()) == [second]
+
+
+@pytest.mark.parametrize("kind", ["new", "grown", "conflict"])
+def test_another_synchronization_may_be_faster(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = MemoryStore(), MemoryStore()
+    identity = save(here, ONE)
+    if kind != "new":
+        sync(here, there)
+        here.append(identity, TWO)
+    if kind == "conflict":
+        there.append(identity, THREE)
+    name = "append" if kind == "grown" else "plant"
+    write, is_first = getattr(MemoryStore, name), True
+
+    def interrupt(store: MemoryStore, *arguments: Any, **settings: Any) -> Any:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            assert sync_stores(here, there).is_whole
+        return write(store, *arguments, **settings)
+
+    monkeypatch.setattr(MemoryStore, name, interrupt)
+    assert sync_stores(here, there).is_whole
+    assert not is_first
+    assert read_histories(here) == read_histories(there)
+    assert len(list(here.survey())) == (2 if kind == "conflict" else 1)
+    assert sync(here, there) == []
+
+
+def test_a_conversation_that_keeps_growing_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = MemoryStore(), MemoryStore()
+    identity = save(here, ONE)
+    sync(here, there)
+    here.append(identity, TWO)
+
+    def fail(*_: object, **__: object) -> None:
+        raise StaleConversationError(identity=identity, remedy="Append the other messages.")
+
+    monkeypatch.setattr(MemoryStore, "append", fail)
+    (refused,) = sync_stores(here, there).refused
+    assert refused.message.endswith("another writer changed it. Run `vibe sync` again.")
 
 
 def test_a_store_is_not_synchronized_with_itself() -> None:
