@@ -15,7 +15,6 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.conversations.exchange.drafts import derive_identity
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import (
@@ -42,6 +41,7 @@ from vibe_llms.runs.sync_reports import (
     SyncReport,
     merge_labels,
 )
+from vibe_llms.runs.sync_twins import derive_fork, find_twins
 
 _OTHER: Final[dict[Side, Side]] = {"here": "there", "there": "here"}
 
@@ -90,6 +90,9 @@ def sync_stores(
             synchronizer.compare(identity, identity)
             if progress is not None:
                 progress.advance(1)
+        ours, theirs = ([each for each in single if each in known[side]] for side in sides)
+        for twins in find_twins(here, there, ours, theirs):
+            synchronizer.pair(*twins)
         for identity in single:
             synchronizer.copy("here" if identity in known["here"] else "there", identity)
             if progress is not None:
@@ -147,6 +150,14 @@ class _Synchronizer:
             else:
                 return
 
+    def pair(self, here: str, there: str) -> None:
+        """Compare conversations that exist on one side each, as versions of one conversation."""
+        keys: set[tuple[Side, str]] = {("here", here), ("there", there)}
+        if not keys & self._counterparts.keys():
+            self._counterparts[("here", here)] = there
+            self._counterparts[("there", there)] = here
+            self.compare(here, there)
+
     def copy(self, side: Side, identity: str) -> None:
         """Copy a conversation that only one side has."""
         if (side, identity) in self._counterparts:
@@ -194,7 +205,7 @@ class _Synchronizer:
                 remedy="`vibe verify` finds damage.",
             )
         before = pair["here"].canisters[count - 1].id if count else ""
-        forks = {side: derive_identity("sync", before, first[side]) for side in pair}
+        forks = {side: derive_fork(before, first[side]) for side in pair}
         # Note both first: neither fork is an ordinary conversation of its side.
         for side in pair:
             self._counterparts[(_OTHER[side], forks[side])] = pair[side].identity

@@ -89,6 +89,28 @@ def test_a_conversation_that_has_grown_on_both_sides_becomes_a_fork() -> None:
     assert sync(here, there) == []
 
 
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize("side", ["here", "there"])
+def test_an_ending_stays_single_if_its_conversation_was_deleted(side: str, grows: bool) -> None:
+    """The deleted conversation comes back under the id of its fork."""
+    here, there = MemoryStore(), MemoryStore()
+    identity = save(here, ONE)
+    sync(here, there)
+    here.append(identity, TWO)
+    there.append(identity, THREE)
+    sync(here, there)
+    store, other = (here, there) if side == "here" else (there, here)
+    store.delete(identity)
+    copy = other.fork(identity)
+    if grows:
+        other.append(identity, FOUR)
+    changes = [("here", "added"), ("here", "added"), ("here", "extended")]
+    expected = changes if grows else changes[:2]
+    assert sorted(sync(here, there)) == [(side, change) for _, change in expected]
+    assert len(list(store.survey())) == len(list(other.survey())) == 3
+    assert copy in set(store.survey())
+
+
 @pytest.mark.parametrize("side", ["here", "there"])
 def test_a_fork_from_a_conflict_is_extended_and_not_forked_again(side: str) -> None:
     """Whoever continues either ending, at either side, continues the same conversation."""
