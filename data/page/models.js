@@ -7,6 +7,7 @@ const ABILITIES = {
   images: 'images', audio: 'audio', video: 'video', files: 'files', reasoning: 'reasoning', invocations: 'tools',
 };
 let offered = null;
+document.addEventListener('key', () => (offered = null));
 
 // What runs may use; null if this page can start none, as with `vibe view`.
 export function readOffers() {

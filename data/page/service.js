@@ -5,6 +5,9 @@ const PLACE = new URL('../', document.baseURI);
 const KEY = `vibe-key ${PLACE}`;
 const LONGEST_PAUSE = 5000;
 
+let asking = null; // the dialog for a key
+let offered = null; // what the daemon offers, for this key
+
 export class Refusal extends Error {
   constructor(status, told) {
     super(told?.message ?? `The daemon answered with status ${status}.`);
@@ -12,12 +15,16 @@ export class Refusal extends Error {
   }
 }
 
+// Another key is another user, who does not see the drafts, the choice and the offers of the one before.
 export function adoptKey(key) {
+  if (key === (sessionStorage.getItem(KEY) ?? '')) return;
+  for (const name of Object.keys(sessionStorage)) if (name.startsWith('vibe-') && name.endsWith(` ${PLACE}`)) sessionStorage.removeItem(name);
   if (key) sessionStorage.setItem(KEY, key);
-  else sessionStorage.removeItem(KEY);
+  offered = null;
+  document.dispatchEvent(new Event('key'));
 }
 
-// Drafts and choices, while the tab is open: another user of the browser does not see them.
+// Drafts and choices, while the tab is open and the key is the same.
 export function remember(name, text) {
   try {
     if (text) sessionStorage.setItem(`vibe-${name} ${PLACE}`, text);
@@ -30,8 +37,6 @@ export function remember(name, text) {
 export function recall(name) {
   return sessionStorage.getItem(`vibe-${name} ${PLACE}`) ?? '';
 }
-
-let asking = null;
 
 export function askForKey(reason = 'Enter your key.') {
   asking ??= askPerson(reason, [['key', 'Key', { type: 'password' }]], 'Use key')
@@ -80,8 +85,6 @@ export async function ask(path, options) {
 export function post(path, body = {}) {
   return ask(path, { method: 'POST', body });
 }
-
-let offered = null;
 
 // Return whether the daemon offers a path; one that only shows runs cannot start any.
 export async function offers(path) {

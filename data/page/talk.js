@@ -116,6 +116,7 @@ async function showThread(main, signal, offers, id) {
   let run = null;
   let name = '';
   let isWatched = false;
+  let adopted = ''; // the model of a run that names none
 
   const isActive = () => Boolean(run) && OPEN.has(run.state);
 
@@ -217,11 +218,17 @@ async function showThread(main, signal, offers, id) {
   // A run that has the same model and tools takes the message; otherwise the conversation gets
   // another run.
   async function deliver(content) {
-    if (run && (isActive() || !offers || isSame(run.spec, choice))) {
+    if (run && (isActive() || !offers || isSame(run.spec, choice, adopted))) {
       run = await post(`runs/${encodeURIComponent(id)}/messages`, { content });
     } else {
-      run = await post('runs', { ...exportChoice(choice), conversation: id, input: { role: 'user', content } });
+      run = await start({ conversation: id, input: { role: 'user', content } });
+      adopted = choice.model;
     }
+  }
+
+  // Limits, queue, priority and channel are those of the run before.
+  function start(body) {
+    return post('runs', { ...omitChoice(run?.spec), ...exportChoice(choice), ...body });
   }
 
   // Ask again for an answer to the last message before a place.
@@ -230,7 +237,7 @@ async function showThread(main, signal, offers, id) {
       const asked = Array.from(messages.children).slice(0, index).findLastIndex((each) => each.canister.role === 'user');
       const isLast = asked === messages.childElementCount - 1;
       const where = isLast ? id : await fork(asked + 1);
-      const told = await post('runs', { ...exportChoice(choice), conversation: where });
+      const told = await start({ conversation: where });
       if (isLast) {
         run = told;
         await look();
@@ -275,7 +282,7 @@ async function showThread(main, signal, offers, id) {
         const parts = await Promise.all(media.map((each) => readAgain(each)));
         const content = parts.length ? [...parts, { type: 'text', text: field.value }] : field.value;
         const where = await fork(index);
-        await post('runs', { ...exportChoice(choice), conversation: where, input: { role: 'user', content } });
+        await start({ conversation: where, input: { role: 'user', content } });
         location.hash = linkToTalk(where);
       });
   }
@@ -332,6 +339,7 @@ async function showThread(main, signal, offers, id) {
   show(main, composeFrame(recent, make('div', { class: 'head' }, make('div', {}, heading, facts), actions), messages, pending, approvals, live.element, notice, foot));
   const page = await look();
   adoptSpec(choice, run?.spec, page.metadata.model);
+  adopted = choice.model;
   chips?.update();
   if (run?.kind === 'flow') show(foot, make('p', { class: 'hint' }, make('a', { href: `#/runs/${encodeURIComponent(id)}` }, 'This conversation is a flow: see its run.')));
   else if (offers || isActive()) show(foot, composer.element);
@@ -354,8 +362,12 @@ function adoptSpec(choice, spec, model) {
   if (spec) choice.ensembles = spec.ensembles ?? [];
 }
 
-function isSame(spec, choice) {
-  return (spec.model ?? '') === choice.model && String(spec.ensembles ?? []) === String(choice.ensembles);
+function omitChoice({ model, ensembles, task, variables, ...rest } = {}) {
+  return rest;
+}
+
+function isSame(spec, choice, adopted) {
+  return (spec.model || adopted) === choice.model && String(spec.ensembles ?? []) === String(choice.ensembles);
 }
 
 async function findRun(id, signal) {

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from support.daemons.run_daemons import Daemon, serving
+from support.gateways.authorizers import KeyAuthorizer
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
 from support.runs.scripting import hold_slow_answers, write_script
@@ -336,6 +337,61 @@ async def test_a_message_is_sent_once_though_its_page_cannot_be_read(
         texts = [text_of(each) for each in Conversation.restore(store, identity).canisters]
         assert texts == ["Hello", "You said: Hello", "Once", "You said: Once"]
         await tab.wait_for("document.querySelector('.pending').childElementCount === 0")
+
+
+async def test_another_key_shows_no_draft_choice_or_offers_of_the_first(
+    tab: Tab, tmp_path: Path
+) -> None:
+    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer(), seconds=120) as daemon:
+        await tab.visit(f"{daemon.url}/page/#key=ann")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        await tab.click("#tools")
+        await tab.wait_for("document.activeElement.id === 'choice'")
+        await tab.press("Enter")
+        await tab.wait_for_text("Tools", "#tools")
+        await tab.evaluate("document.querySelector('#prompt').focus()")
+        await tab.type("A secret")
+        names = "Object.keys(sessionStorage).map((each) => each.split(' ')[0]).sort().join()"
+        assert await tab.evaluate(names) == "vibe-choice,vibe-draft-new,vibe-key"
+        await tab.evaluate("document.querySelector('#prompt').isOld = true")
+        tab.forget()
+        await tab.click("#show-key")
+        await tab.wait_for("document.activeElement.id === 'asked-key'")
+        await tab.type("bob")
+        await tab.press("Enter")
+        await tab.wait_for("document.querySelector('#prompt')?.isOld === undefined")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        assert await tab.evaluate(FIELD) == ""
+        assert await tab.evaluate(names) == "vibe-key"
+        await tab.wait_for_text("No tools", "#tools")
+        assert f"{daemon.url}/models" in tab.requests
+
+
+async def test_a_message_to_another_model_keeps_the_limits_of_the_run(
+    tab: Tab, tmp_path: Path
+) -> None:
+    write_script(tmp_path, *SCRIPT)
+    (tmp_path / "none.toml").write_text('model = "play"\n', encoding="utf-8")
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        more = {"limits": {"run_steps": 9}, "priority": 3}
+        _, run = await daemon.ask("POST", "/runs", {"input": "Hello", **more})
+        await daemon.premises.wait(run["id"], "ended")
+        await tab.visit(f"{daemon.url}/page/#/talk/{run['id']}")
+        await tab.wait_for_text("Hello", ".message.assistant")
+        await tab.evaluate(HOLD)
+        await send(tab, "Again")  # the run named no model: the same one answers
+        await tab.wait_for_text("Again", ".messages > article:last-of-type.assistant")
+        await tab.click("#model")
+        await tab.wait_for("document.activeElement.id === 'choice'")
+        await tab.type("echo")
+        await tab.press("Enter")
+        await tab.wait_for_text("scripted:echo", "#model")
+        await send(tab, "Then")
+        await tab.wait_for(f"{ARTICLES}.length === 6")
+        paths = await tab.evaluate("window.posts.map((each) => each.path)")
+        assert paths == [f"/runs/{run['id']}/messages", "/runs"]
+        _, run = await daemon.ask("GET", f"/runs/{run['id']}")
+        assert run["spec"] == {"model": "scripted:echo", **more}
 
 
 async def test_a_refused_message_stays_in_its_field(tab: Tab, tmp_path: Path) -> None:
