@@ -8,7 +8,7 @@ lets pass.
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -329,18 +329,14 @@ class WholeStreamGuard(StreamGuard):
         return ready
 
     async def give_up(self) -> list[StreamEvent]:
-        """Return the events so far if the guard finds nothing in them; else none."""
+        """Return the events so far, but no incomplete calls; none if the guard finds something."""
         held, self._held = self._held, []
-        texts: dict[tuple[int, str], list[str]] = {}
-        for event in held:
-            if isinstance(event, ContentDeltaEvent) and event.channel != "data":
-                texts.setdefault((event.index, event.channel), []).append(event.text)
-        joined = tuple(filter(str.strip, map("".join, texts.values())))
-        if joined:
-            inspection = attrs.evolve(self._inspection, texts=joined)
-            if await self._active.examine(inspection):
-                return []
-        return held
+        finished = {each.index for each in held if isinstance(each, ContentFinishedEvent)}
+        ready = [each for each in held if not _is_incomplete(each, finished)]
+        texts = tuple(filter(str.strip, dict.fromkeys(_list_texts(ready))))
+        if texts and await self._active.examine(attrs.evolve(self._inspection, texts=texts)):
+            return []
+        return ready
 
     async def _examine(self, last: ResponseFinishedEvent) -> list[StreamEvent]:
         held, self._held = self._held, []
@@ -348,7 +344,7 @@ class WholeStreamGuard(StreamGuard):
         items = tuple((each.index, each.item) for each in finished)
         rewrite: Callable[[ChangeText], Any] = partial(_rewrite_items, items)
         translation: Translation[Any] = await redact_texts(self._active, rewrite, self._inspection)
-        if not translation.losses:
+        if translation.value is items:
             return [*self._list_new_losses(), *held, last]
         self._add(translation.losses)
         pairs = zip(translation.value, items, strict=True)
@@ -363,6 +359,35 @@ class WholeStreamGuard(StreamGuard):
                 events += list_deltas(event.index, item)
                 events.append(ContentFinishedEvent(index=event.index, item=item))
         return [*self._list_new_losses(), *events, attrs.evolve(last, native=None)]
+
+
+def _is_incomplete(event: StreamEvent, finished: Container[int]) -> bool:
+    """Return whether a piece is of arguments or a signature that have no end."""
+    if not isinstance(event, ContentDeltaEvent) or event.channel == "data":
+        return False
+    return event.channel not in _WINDOWED and event.index not in finished
+
+
+def _list_texts(events: Iterable[StreamEvent]) -> list[str]:
+    """Return all texts of events: those of pieces, joined, of finished items and of citations."""
+    texts: list[str] = []
+    pieces: dict[tuple[int, str], list[str]] = {}
+
+    def collect(path: str, text: str) -> str:
+        texts.append(text)
+        return text
+
+    for event in events:
+        match event:
+            case ContentDeltaEvent() if event.channel != "data":
+                pieces.setdefault((event.index, event.channel), []).append(event.text)
+            case ContentFinishedEvent():
+                rewrite_item(event.item, "", collect)
+            case ContentCitedEvent():
+                rewrite_citation(event.citation, "", collect)
+            case _:
+                pass
+    return [*map("".join, pieces.values()), *texts]
 
 
 def _rewrite_items(items: tuple[Any, ...], change: ChangeText) -> tuple[Any, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -31,6 +32,9 @@ _T = TypeVar("_T")
 
 _LONG_NUMBER: Final = 10_000_000
 """Smallest number of JSON that is examined: shorter ones identify no person and no account."""
+
+_LONGEST_NUMBER: Final = 1e40
+"""No number with a fraction or an exponent is examined from here on: no account is as long."""
 
 _READABLE: Final = ("application/json", "application/xml", "application/x-yaml")
 
@@ -153,15 +157,31 @@ def rewrite_arguments(canister: InvocationCanister, path: str, change: ChangeTex
 
 
 def rewrite_json(data: str, path: str, change: ChangeText) -> str:
-    """Return JSON with its texts changed; the same text if none is, or if it is not JSON."""
+    """Return JSON with its texts changed; the same text if none is, or if it is not JSON.
+
+    Of values with the same key, only the last one is examined and kept.
+    """
     if not data.strip():
         return data
     try:
         value = msgspec.json.decode(data)
         new = rewrite_value(value, path, change)
-    except (*UNREADABLE, RecursionError):
+        is_same = new is value and not _has_repeated_keys(data)
+    except UNREADABLE:
         return change(path, data)
-    return data if new is value else msgspec.json.encode(new).decode()
+    return data if is_same else msgspec.json.encode(new).decode()
+
+
+def _has_repeated_keys(data: str) -> bool:
+    """Return whether an object in JSON has a key more than once."""
+    is_found = False
+
+    def compare(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal is_found
+        is_found = is_found or len(dict(pairs)) < len(pairs)
+
+    json.loads(data, object_pairs_hook=compare, parse_int=str)
+    return is_found
 
 
 def rewrite_value(value: Any, path: str, change: ChangeText) -> Any:
@@ -170,14 +190,12 @@ def rewrite_value(value: Any, path: str, change: ChangeText) -> Any:
         case str():
             new = change(path, value)
             return value if new == value else new
-        case bool() | None | float():
+        case bool() | None:
             return value
         case int():
-            if abs(value) < _LONG_NUMBER:
-                return value
-            digits = str(value)
-            new = change(path, digits)
-            return value if new == digits else new
+            return _rewrite_number(value, value, path, change)
+        case float() if value.is_integer() and abs(value) < _LONGEST_NUMBER:
+            return _rewrite_number(value, int(value), path, change)
         case list():
             return _keep(value, [rewrite_value(each, path, change) for each in value])
         case dict():
@@ -186,15 +204,33 @@ def rewrite_value(value: Any, path: str, change: ChangeText) -> Any:
             return value
 
 
+def _rewrite_number(value: float, number: int, path: str, change: ChangeText) -> Any:
+    if abs(number) < _LONG_NUMBER:
+        return value
+    digits = str(number)
+    new = change(path, digits)
+    return value if new == digits else new
+
+
 def _rewrite_object(value: dict[str, Any], path: str, change: ChangeText) -> dict[str, Any]:
-    new = {}
+    new: dict[str, Any] = {}
+    counts: dict[str, int] = {}
     is_same = True
     for key, each in value.items():
-        new_key = change(path, key)
+        new_key = _number(change(path, key), new, counts)
         new_each = rewrite_value(each, path, change)  # the key may be a secret
         new[new_key] = new_each
         is_same = is_same and new_key == key and new_each is each
     return value if is_same else new
+
+
+def _number(key: str, new: Mapping[str, Any], counts: dict[str, int]) -> str:
+    """Return a key that an object does not have: two may have become the same mark."""
+    numbered = key
+    while numbered in new:
+        counts[key] = counts.get(key, 1) + 1
+        numbered = f"{key} ({counts[key]})"
+    return numbered
 
 
 def _keep(old: list[Any], new: list[Any]) -> list[Any]:

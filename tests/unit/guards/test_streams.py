@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.guards.guarding import CARD, WordSpy, complete, count_looks, join_deltas, mark, watch
 from support.quality.properties import examples
 from vibe_llms.events.stream import (
+    ContentCitedEvent,
     ContentDeltaEvent,
     ContentFinishedEvent,
     ContentStartedEvent,
@@ -260,6 +261,53 @@ async def test_of_a_failed_answer_the_examined_rest_is_delivered() -> None:
         results.append(join_deltas([*passed, *await guard.give_up()]))
 
     assert results == ["All is well, a [nut]", "", "All is well, a walnut"]
+
+
+@pytest.mark.parametrize("window", [8, None])
+@pytest.mark.parametrize(
+    "events",
+    [
+        [
+            ContentStartedEvent(index=0, kind="text"),
+            ContentCitedEvent(index=0, citation=Citation(cited_text="a walnut")),
+        ],
+        [
+            ContentStartedEvent(index=0, kind="text"),
+            ContentFinishedEvent(index=0, item=TextualContent("a walnut")),
+        ],
+        [
+            ContentStartedEvent(index=0, kind="invocation", invocation_id="1", name="send"),
+            ContentDeltaEvent(0, '{"a": "w\\u0061lnut"}', "arguments"),
+        ],
+        [
+            ContentStartedEvent(index=0, kind="invocation", invocation_id="1", name="send"),
+            ContentDeltaEvent(0, '{"a": "w\\u0061lnut"}', "arguments"),
+            ContentFinishedEvent(index=0),
+        ],
+    ],
+    ids=["citation", "finished without pieces", "unfinished call", "finished call"],
+)
+async def test_nothing_of_a_failed_answer_passes_unexamined(
+    events: list[StreamEvent], window: int | None
+) -> None:
+    guard = watch(WordSpy(window=window))
+
+    passed = [each for event in complete(events) for each in await guard.feed([event])]
+
+    shown = repr([*passed, *await guard.give_up()])
+    assert "walnut" not in shown
+    assert "w\\\\u0061lnut" not in shown
+
+
+async def test_arguments_with_repeated_keys_are_delivered_as_they_were_examined() -> None:
+    start = ContentStartedEvent(index=0, kind="invocation", invocation_id="1", name="send")
+    arguments = ContentDeltaEvent(0, '{"a": "walnut", "a": "none"}', "arguments")
+    events = complete([start, arguments, ContentFinishedEvent(index=0), END])
+
+    for window in (8, None):
+        passed = await pass_by(WordSpy(window=window), events)
+
+        assert join_deltas(passed, "arguments") == find_item(passed).arguments == '{"a":"none"}'
 
 
 @pytest.mark.parametrize(
