@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.specification.guards import GuardedPart
 from vibe_llms.tables.annotations import Strings
 from vibe_llms.tables.kinds import Kind, is_list_of
+from vibe_llms.tables.reading import require
 
 PARTS: Final[tuple[GuardedPart, ...]] = ("request", "answer", "arguments")
 
@@ -31,3 +33,16 @@ class GuardSettings:
     parts: Annotated[tuple[GuardedPart, ...], _PARTS] = PARTS
     models: Strings = ("*",)
     enabled: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        require(self, "guards")
+
+    def find_mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yield settings with which the guard never applies: a field, and a sentence."""
+        for name in ("parts", "models"):
+            if not getattr(self, name):
+                yield name, "The list is empty. Remove it for the default."
+        for pattern in self.models:
+            if ":" not in pattern and not pattern.startswith("*"):
+                remedy = f"{pattern}:*" if pattern else "*"
+                yield "models", f"{pattern!r} matches no address; write {remedy!r}."

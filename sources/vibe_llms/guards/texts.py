@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -36,7 +37,7 @@ _LONG_NUMBER: Final = 10_000_000
 _LONGEST_NUMBER: Final = 1e40
 """No number with a fraction or an exponent is examined from here on: no account is as long."""
 
-_READABLE: Final = ("application/json", "application/xml", "application/x-yaml")
+_BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def rewrite_canister(canister: AnyCanister, path: str, change: ChangeText) -> AnyCanister:
@@ -137,15 +138,31 @@ def _rewrite_file(content: FileContent, path: str, change: ChangeText) -> dict[s
     for name in ("name", "title", "context"):
         if text := getattr(content, name):
             _note(changes, name, text, change(f"{path}.{name}", text))
-    if content.data and content.mime_type.startswith(("text/", *_READABLE)):
-        text = content.data.decode("utf-8", "replace")
+    encoding = _detect_encoding(content)
+    if content.data and encoding:
+        text = content.data.decode(encoding, "replace")
         new = change(f"{path}.data", text)
         if new != text:
-            data = new.encode()
+            data = new.encode(encoding)
             changed = FileContent(data=data, mime_type=content.mime_type)
             changes |= {"data": data, "content_id": changed.content_id, "file_id": None}
             changes["url"] = None
     return changes
+
+
+def _detect_encoding(content: FileContent) -> str | None:
+    """Return the encoding of a file if its data are text, whatever its type says."""
+    data = content.data or b""
+    if data.startswith(_BYTE_ORDER_MARKS) and not len(data) % 2:
+        return "utf-16"
+    if b"\0" not in data:
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            return "utf-8"
+    return "utf-8" if content.mime_type.lower().startswith("text/") else None
 
 
 def rewrite_arguments(canister: InvocationCanister, path: str, change: ChangeText) -> str:

@@ -327,3 +327,31 @@ async def test_without_guards_no_code_of_theirs_runs(tmp_path: Path) -> None:
 
     assert not outcome.is_error
     assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("models = []", "The list is empty"),
+        ("parts = []", "The list is empty"),
+        ("find = []", "The list is empty"),
+        ('models = ["openai", "*"]', "'openai' matches no address; write 'openai:*'"),
+        ('models = [""]', "'' matches no address; write '*'"),
+    ],
+)
+def test_a_guard_that_never_applies_is_a_mistake(
+    setting: str, problem: str, tmp_path: Path
+) -> None:
+    application = produce_application(tmp_path, SECRETS + setting)
+
+    (finding,) = survey_mistakes(application)
+
+    assert problem in finding.message
+    with pytest.raises(ConfigurationError, match=r"is empty|matches no address"):
+        _ = application.guards
+
+
+def test_a_pattern_may_match_the_names_of_models(tmp_path: Path) -> None:
+    application = produce_application(tmp_path, SECRETS + 'models = ["*", "*gpt*", "open*:*"]')
+
+    assert not [*survey_mistakes(application)]

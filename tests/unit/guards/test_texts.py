@@ -9,7 +9,8 @@ import pytest
 from support.guards.guarding import activate
 from vibe_llms.guards.active import redact_texts
 from vibe_llms.guards.shipped.secrets import SecretGuard
-from vibe_llms.guards.texts import rewrite_json
+from vibe_llms.guards.texts import rewrite_content, rewrite_json
+from vibe_llms.messages.contents import FileContent
 from vibe_llms.plugins.specification.guards import Inspection
 
 MARK = "[card number removed]"
@@ -53,3 +54,43 @@ async def test_json_hides_no_number_and_loses_no_value(data: str, value: object)
 )
 async def test_harmless_json_stays_as_it_is_written(data: str) -> None:
     assert await mark_json(data) == data
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "encoding"),
+    [
+        ("application/yaml", "utf-8"),
+        ("application/toml", "utf-8"),
+        ("application/ld+json", "utf-8"),
+        ("application/octet-stream", "utf-8-sig"),
+        ("TEXT/PLAIN", "utf-8"),
+        ("text/csv", "utf-16"),
+    ],
+)
+async def test_files_of_text_are_examined_whatever_their_type(
+    mime_type: str, encoding: str
+) -> None:
+    file = FileContent(data="My card: 4111111111111111 é".encode(encoding), mime_type=mime_type)
+
+    result = await mark_file(file)
+
+    assert result.data is not None
+    assert result.data.decode(encoding) == f"My card: {MARK} é"
+    assert result.content_id != file.content_id
+
+
+@pytest.mark.parametrize("data", [b"%PDF 4111111111111111 \xff", b"4111111111111111\0"])
+async def test_binary_files_stay_as_they_are(data: bytes) -> None:
+    file = FileContent(data=data, mime_type="application/pdf")
+
+    assert await mark_file(file) is file
+
+
+async def mark_file(file: FileContent) -> FileContent:
+    result = await redact_texts(
+        activate(SecretGuard()),
+        lambda change: rewrite_content(file, "content", change),
+        Inspection(part="request", texts=()),
+    )
+    assert isinstance(result.value, FileContent)
+    return result.value

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.guards.shipped.settings import read_guard_settings
-from vibe_llms.messages.moderations import Moderation, ModerationRequest
+from vibe_llms.messages.moderations import Moderation, ModerationRequest, ModerationVerdict
 from vibe_llms.plugins.specification.guards import (
     GuardContext,
     GuardRefusal,
@@ -31,7 +32,8 @@ class ModeratorSettings:
 
     Attributes:
         model: Address of the moderator; by default the configured one.
-        categories: Categories of harm to refuse, in the vendor's words; by default all.
+        categories: Categories of harm to refuse, in the vendor's words; by default all. With an
+            unknown one, nothing passes.
         window: Characters of a stream to examine at a time; by default the whole answer.
     """
 
@@ -59,7 +61,11 @@ class ModeratorGuard:
         return self.settings.window
 
     async def examine(self, inspection: Inspection) -> GuardVerdict:
-        """Refuse the texts if one of them is harmful. Raises ConverseError."""
+        """Refuse the texts if one of them is harmful.
+
+        Raises:
+            ConverseError: The moderator fails, or does not have a category of the settings.
+        """
         model: CallModel[ModerationRequest, Moderation]
         model = cache_calls(await self.access("moderator", self.settings.model), self._cache)
         size = min(_MOST_CHARACTERS, max(1, model.max_bytes // _BYTES_OF_CHARACTER))
@@ -68,11 +74,22 @@ class ModeratorGuard:
         categories: dict[str, None] = {}
         for texts in _group(pieces, model.max_inputs, model.max_bytes // _BYTES_OF_CHARACTER):
             for verdict in await model.call(ModerationRequest(texts=texts)):
+                _ensure_known(wanted, verdict)
                 found = [each for each in verdict.categories if not wanted or each in wanted]
                 categories.update(dict.fromkeys(found))
         if categories:
             return GuardRefusal(f"the moderator finds {', '.join(categories)}")
         return ()
+
+
+def _ensure_known(wanted: frozenset[str], verdict: ModerationVerdict) -> None:
+    """Reject categories that a moderator does not have: they would never be found."""
+    unknown = sorted(wanted - verdict.scores.keys() - set(verdict.categories))
+    if verdict.scores and unknown:
+        known = ", ".join(verdict.scores)
+        raise ConverseError(
+            detail=f"Unknown categories {unknown}. Use {known}.", stage=Stage.EXECUTE
+        )
 
 
 def _split(texts: tuple[str, ...], size: int) -> Iterator[str]:

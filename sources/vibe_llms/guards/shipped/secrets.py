@@ -18,6 +18,7 @@ from vibe_llms.plugins.specification.guards import (
     Redaction,
 )
 from vibe_llms.tables.kinds import Kind, is_list_of
+from vibe_llms.tables.reading import require
 
 _WINDOW: Final = 64
 """More than the longest number with its spaces; longer tokens and private keys are held back until
@@ -44,6 +45,14 @@ class SecretSettings:
 
     find: Annotated[tuple[str, ...], _NAMES] = ("keys", "cards", "ibans", "ssns")
     action: Action = "mark"
+
+    def __attrs_post_init__(self) -> None:
+        require(self, "guards")
+
+    def find_mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yield contradictions: a field, and a sentence."""
+        if not self.find:
+            yield "find", "The list is empty. Remove it for the default."
 
 
 def make_guard(context: GuardContext) -> SecretGuard:

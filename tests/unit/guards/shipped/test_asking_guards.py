@@ -87,6 +87,20 @@ async def test_other_categories_pass() -> None:
     assert not await moderate(FakeModerator(), categories=["hate"]).examine(show("a sword"))
 
 
+async def test_with_an_unknown_category_nothing_passes() -> None:
+    """It would never be found."""
+
+    class Scoring(FakeModerator):
+        async def call(self, request: ModerationRequest) -> Moderation:
+            verdict = ModerationVerdict(categories=(), scores={"violence": 0.1, "hate": 0.0})
+            return Moderation(verdicts=(verdict,) * len(request.texts), origin=ORIGIN)
+
+    guard = moderate(Scoring(), categories=["hate", "violense"])
+
+    with pytest.raises(ConverseError, match=r"'violense'.*Use violence, hate"):
+        await guard.examine(show("fine"))
+
+
 async def test_a_moderator_sees_each_text_once_and_within_its_bounds() -> None:
     """A long text is cut into parts, so that no part of it goes unseen."""
     moderator = FakeModerator()
