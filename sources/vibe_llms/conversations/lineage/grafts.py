@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from vibe_llms.conversations.compaction import read_whole
 from vibe_llms.conversations.lineage.families import count_shared
 from vibe_llms.conversations.lineage.turns import Turn, find_open_calls, split_turns
 from vibe_llms.conversations.metadata import ParentLink
@@ -18,8 +19,9 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.conversations.tags import SOURCE_TAG
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define, frozen
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.identities import produce_identity
+from vibe_llms.providers.summaries import is_summary
 
 Ending: TypeAlias = Literal["both", "first", "second"]
 
@@ -101,7 +103,8 @@ def merge_conversations(
 ) -> Graft:
     """Merge two conversations with a common beginning into a fork of the first.
 
-    If one of them contains the other, it is the result, and nothing is created.
+    If one of them contains the other, it is the result, and nothing is created. A conversation
+    contains the messages that its summaries replace.
 
     Args:
         store: Store of both conversations.
@@ -111,11 +114,14 @@ def merge_conversations(
 
     Raises:
         UnknownConversationError: A conversation does not exist.
-        RequestError: They have no common beginning.
+        RequestError: They have no common beginning, or lack messages that a summary replaces.
     """
     one, other = store.read(first), store.read(second)
+    whole, other_whole = one, other
+    if _survey_summaries(one) != _survey_summaries(other):  # a compacted fork and its parent
+        whole, other_whole = (_unfold(store, each) for each in (one, other))
     shared = count_shared(
-        [each.id for each in one.canisters], [each.id for each in other.canisters]
+        [each.id for each in whole.canisters], [each.id for each in other_whole.canisters]
     )
     if not shared:
         raise _refuse(
@@ -123,13 +129,13 @@ def merge_conversations(
             f"{first} and {second} have no common beginning.",
             "Use `vibe cherry-pick` for single turns.",
         )
-    if shared == len(one.canisters):
+    if shared == len(whole.canisters):
         return Graft(identity=second, parent=second, added=0)
-    turns = _find_ending(other, shared)
-    ending = _collect(one, other, turns)
+    turns = _find_ending(other_whole, shared)
+    ending = _collect(whole, other_whole, turns)
     if not ending.added:
         return Graft(identity=first, parent=first, added=0)
-    conflicts = _survey_conflicts(one, other, shared)
+    conflicts = _survey_conflicts(whole, other_whole, shared)
     if take == "both":
         return Graft(
             identity=_plant(store, one, second, ending),
@@ -144,6 +150,23 @@ def merge_conversations(
         added=0,
         conflicts=tuple(conflicts),
     )
+
+
+def _survey_summaries(history: History) -> set[str]:
+    return {each.id for each in history.canisters if is_summary(each)}
+
+
+def _unfold(store: ConversationStore, history: History) -> History:
+    """Return a conversation with the messages that its summaries replace, without the summaries."""
+    canisters, findings = read_whole(store, history)
+    if findings:
+        raise _refuse(
+            "conversations",
+            f"{history.identity} lacks messages that its summary replaces.",
+            "Use `vibe cherry-pick` for single turns.",
+        )
+    kept = tuple(each for each in canisters if not is_summary(each))
+    return attrs.evolve(history, canisters=kept)
 
 
 def _find_ending(history: History, shared: int) -> list[Turn]:
@@ -189,6 +212,8 @@ def _collect(target: History, source: History, turns: Iterable[Turn]) -> _Ending
         for each in turn.canisters:
             # A conversation has no id twice.
             added = attrs.evolve(each, id=produce_identity()) if each.id in known else each
+            if isinstance(added, DocumentCanister):  # a summary replaces nothing here
+                added = attrs.evolve(added, summarizes=None)
             ending.added.append(added)
             if each.id in source.metadata.pinned:
                 ending.pinned.append(added.id)

@@ -10,6 +10,8 @@ from support.stores.disks import HastyDisk
 from support.stores.stored import describe
 from support.stores.talks import call, exchange, fork, save
 from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
+from vibe_llms.conversations.compaction import read_whole
+from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.lineage.grafts import Ending, merge_conversations, pick_turns
 from vibe_llms.exceptions import RequestError, StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import (
@@ -18,6 +20,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
+from vibe_llms.providers.summaries import Summary
 
 Store = DirectoryStore | MemoryStore
 
@@ -145,6 +148,49 @@ def test_strangers_are_not_merged() -> None:
     with pytest.raises(RequestError, match="no common beginning"):
         merge_conversations(store, first, second)
     assert merge_conversations(store, first, first).identity == first
+
+
+def _compact(store: Store, identity: str, count: int) -> str:
+    """Store a compacted fork whose summary replaces the first messages after the first one."""
+    conversation = Conversation.restore(store, identity)
+    first, *rest = conversation.canisters
+    summary = Summary(text="Summary").produce_document(rest[:count], identity)
+    compacted = conversation.fork_compacted([first, summary, *rest[count:]])
+    compacted.save(store)
+    return compacted.id
+
+
+def test_a_compacted_fork_merges_with_its_parent(store: Store) -> None:
+    """Messages that the summary replaces are in both."""
+    parent = save(store, [SupervisorCanister("Hi"), *exchange("1"), *exchange("2")])
+    compacted = _compact(store, parent, 2)
+    store.append(compacted, exchange("fork"))
+    assert merge_conversations(store, parent, compacted).identity == compacted
+    assert merge_conversations(store, compacted, parent).identity == compacted
+
+    store.append(parent, exchange("parent"))
+    after_parent = merge_conversations(store, parent, compacted).identity
+    after_fork = merge_conversations(store, compacted, parent).identity
+
+    parents, forks = read_texts(store, parent), read_texts(store, compacted)
+    assert read_texts(store, after_parent) == [*parents, "fork", "fork!"]
+    assert read_texts(store, after_fork) == [*forks, "parent", "parent!"]
+    assert merge_conversations(store, after_fork, parent).identity == after_fork
+    store.delete(parent)
+    with pytest.raises(RequestError, match="lacks messages that its summary replaces"):
+        merge_conversations(store, after_parent, compacted)
+
+
+def test_a_picked_summary_replaces_nothing(store: Store) -> None:
+    """It is a document of the turn; the messages that it replaced are not of the other one."""
+    source = _compact(store, save(store, [*exchange("0"), *exchange("1"), *exchange("2")]), 3)
+    target = save(store, exchange("start"))
+
+    graft = pick_turns(store, source, [1], target)
+
+    history = store.read(graft.identity)
+    assert [each.text for each in history.canisters[2:]] == ["0", "Summary", "2", "2!"]
+    assert read_whole(store, history) == (list(history.canisters), [])
 
 
 def test_a_failed_write_leaves_no_fork(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
