@@ -12,6 +12,7 @@ import { composeText } from './texts.js';
 import { count, markState, titleOf } from './words.js';
 
 const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
+const MEDIA = new Set(['image', 'audio', 'video', 'file']);
 const RECENT = 30;
 const NEAR = 160; // pixels from the end at which new text is followed
 
@@ -116,6 +117,7 @@ async function showThread(main, signal, offers, id) {
   let run = null;
   let name = '';
   let isWatched = false;
+  let isBusy = false;
   let adopted = ''; // the model of a run that names none
 
   const isActive = () => Boolean(run) && OPEN.has(run.state);
@@ -128,6 +130,24 @@ async function showThread(main, signal, offers, id) {
       if (!signal.aborted) complain(error);
       return false;
     }
+  }
+
+  // Forks and runs are requested one at a time: a double click makes one. Until another page is open, or it failed.
+  async function attemptOnce(perform) {
+    if (isBusy) return;
+    isBusy = true;
+    const here = location.hash;
+    const focused = document.activeElement;
+    const buttons = main.querySelectorAll('.verbs button, .editing button, .ending button, #fork');
+    for (const each of buttons) each.disabled = true;
+    await attempt(perform);
+    if (location.hash !== here) return;
+    isBusy = false;
+    for (const each of buttons) each.disabled = false;
+    if (document.activeElement === document.body) focused.focus({ preventScroll: true });
+  }
+  function goTo(where) {
+    if (!signal.aborted) location.hash = linkToTalk(where);
   }
 
   // --- what is there
@@ -233,17 +253,17 @@ async function showThread(main, signal, offers, id) {
 
   // Ask again for an answer to the last message before a place.
   async function retry(index = messages.childElementCount) {
-    await attempt(async () => {
+    await attemptOnce(async () => {
       const asked = Array.from(messages.children).slice(0, index).findLastIndex((each) => each.canister.role === 'user');
       const isLast = asked === messages.childElementCount - 1;
       const where = isLast ? id : await fork(asked + 1);
       const told = await start({ conversation: where });
       if (isLast) {
         run = told;
-        await look();
+        await attempt(look);
         watch();
       } else {
-        location.hash = linkToTalk(where);
+        goTo(where);
       }
     });
   }
@@ -253,37 +273,37 @@ async function showThread(main, signal, offers, id) {
     return told.id;
   }
   const goToFork = (index) =>
-    attempt(async () => {
-      location.hash = linkToTalk(await fork(index));
+    attemptOnce(async () => {
+      goTo(await fork(index));
       say('Forked.');
     });
 
+  // A field for each text, so that texts and media stay in their order.
   function edit(article, index) {
-    const text = readText(article.canister);
-    const field = make('textarea', { rows: Math.min(12, text.split('\n').length + 1), dir: 'auto', 'aria-label': 'Edit the message' });
-    field.value = text;
+    const contents = article.canister.content.filter((each) => each.type !== 'cache');
+    const fields = contents.map((each) => (each.type === 'text' ? composeField(each.text ?? '') : null));
     const form = make(
       'form',
       { class: 'editing', on: { submit: (event) => (event.preventDefault(), finish()) } },
-      field,
+      contents.map((each, at) => fields[at] ?? make('p', { class: 'facts' }, `[${each.type}] `, quote(each.name ?? ''))),
       make('div', { class: 'actions' }, make('button', { type: 'submit', class: 'main' }, 'Send as a fork'), press('Cancel', leave)),
     );
     article.classList.add('edited');
     article.append(form);
-    field.focus();
+    fields.findLast(Boolean).focus();
     function leave() {
       form.remove();
       article.classList.remove('edited');
     }
     const finish = () =>
-      attempt(async () => {
-        if (!field.value.trim()) return;
-        const media = (article.canister.content ?? []).filter((each) => each.content_id);
-        const parts = await Promise.all(media.map((each) => readAgain(each)));
-        const content = parts.length ? [...parts, { type: 'text', text: field.value }] : field.value;
+      attemptOnce(async () => {
+        const parts = contents.map((each, at) => (fields[at] ? { type: 'text', text: fields[at].value } : each));
+        const kept = parts.filter((each) => each.type !== 'text' || each.text.trim());
+        if (!kept.some((each) => each.type === 'text')) return;
+        const content = await Promise.all(kept.map((each) => (each.type === 'text' ? each : readAgain(each))));
         const where = await fork(index);
-        await start({ conversation: where, input: { role: 'user', content } });
-        location.hash = linkToTalk(where);
+        await start({ conversation: where, input: { role: 'user', content: content.length > 1 ? content : content[0].text } });
+        goTo(where);
       });
   }
 
@@ -297,7 +317,7 @@ async function showThread(main, signal, offers, id) {
     const tell = (label, word, perform) => press(label, perform, { class: `quiet ${word}`, 'aria-label': `${label} message ${index + 1}` });
     return [
       text && ['user', 'assistant'].includes(canister.role) ? composeCopy(() => text, { 'aria-label': `Copy message ${index + 1}` }) : null,
-      offers && canister.role === 'user' && text ? tell('Edit', 'edit', (event) => edit(event.target.closest('article'), index)) : null,
+      offers && canister.role === 'user' && text && isSendable(canister) ? tell('Edit', 'edit', (event) => edit(event.target.closest('article'), index)) : null,
       offers && canister.role === 'assistant' ? tell('Retry', 'retry', () => retry(index)) : null,
       press('Fork', () => goToFork(index + 1), { class: 'quiet fork', 'aria-label': `Fork after message ${index + 1}` }),
     ].filter(Boolean);
@@ -349,6 +369,17 @@ async function showThread(main, signal, offers, id) {
   if (foot.contains(composer.element)) composer.focus();
   scrollTo(0, document.documentElement.scrollHeight);
   await watch();
+}
+
+function composeField(text) {
+  const field = make('textarea', { rows: Math.min(12, text.split('\n').length + 1), dir: 'auto', 'aria-label': 'Edit the message' });
+  field.value = text;
+  return field;
+}
+
+// Return whether the daemon takes all contents of a message again: texts, and media that it has stored.
+function isSendable({ content }) {
+  return content.every(({ type, content_id: contentId }) => type === 'text' || type === 'cache' || (MEDIA.has(type) && contentId));
 }
 
 function tellParts(content) {

@@ -18,7 +18,7 @@ from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
 from support.runs.scripting import hold_slow_answers, write_script
 from support.screens.browsers import Tab, open_browser
-from vibe_llms import Conversation
+from vibe_llms import Conversation, ImageContent, TextualContent
 from vibe_llms.daemons.agents.viewing import produce_view
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.server import Server, ServerSettings
@@ -267,6 +267,63 @@ async def test_an_edited_message_and_a_retried_answer_are_forks(tab: Tab, tmp_pa
         again = ["Goodbye", "You said: Goodbye"]
         assert texts == [["Hello", "You said: Hello"], again, again]
         assert len({first, second, third}) == 3
+
+
+async def test_a_double_click_makes_one_fork_and_one_run(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await send(tab, "Hello")
+        await tab.wait_for_text("You said: Hello", ".message.assistant")
+        first = await read_id(tab)
+        await tab.evaluate(HOLD)
+        for index, button in ((1, ".retry"), (0, ".editing button.main")):
+            if index == 0:
+                await tab.click("#message-0 .edit")
+                await tab.wait_for("document.querySelector('.editing')")
+            await tab.evaluate("window.posts.length = 0, window.old = location.hash")
+            found = f"document.querySelector('#message-{index} {button}')"
+            await tab.evaluate(f"{found}.click(), {found}?.click()")
+            await tab.wait_for("location.hash !== window.old")
+            await tab.wait_for_text("You said: Hello", ".message.assistant")
+            paths = await tab.evaluate("window.posts.map((each) => each.path.split('/').pop())")
+            assert paths == ["fork", "runs"]
+        _, listed = await daemon.ask("GET", "/conversations")
+        assert len(listed["data"]) == 3
+        assert first in [each["id"] for each in listed["data"]]
+
+
+async def test_an_edited_message_keeps_the_order_of_its_contents(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        picture = {"type": "image", "data": PIXEL, "name": "pixel.png"}
+        texts = [{"type": "text", "text": each} for each in ("Before", "after")]
+        message = {"role": "user", "content": [texts[0], picture, texts[1]]}
+        model = f"scripted:{tmp_path / 'script.toml'}"
+        _, run = await daemon.ask("POST", "/runs", {"model": model, "input": message})
+        await daemon.premises.wait(run["id"], "ended")
+        await tab.evaluate(f"location.hash = '#/talk/{run['id']}'")
+        await tab.click("#message-0 .edit")
+        await tab.wait_for("document.activeElement.value === 'after'")
+        await tab.type(" all")
+        await tab.click(".editing button.main")
+        await tab.wait_for("document.querySelector('.head a[href*=talk]')")
+        await tab.wait_for(f"{ARTICLES}.length === 2")
+        identity, store = await read_id(tab), daemon.premises.store
+        contents = Conversation.restore(store, identity).canisters[0].content
+        assert [each.text if each.type == "text" else each.name for each in contents] == [
+            "Before",
+            "pixel.png",
+            "after all",
+        ]
+
+        linked = Conversation()
+        linked.add_user_message(
+            [TextualContent("See:"), ImageContent(url="https://example.org/a.png")]
+        )
+        linked.save(store)
+        await tab.evaluate(f"location.hash = '#/talk/{linked.id}'")
+        await tab.wait_for_text("example.org", "#message-0")
+        assert await tab.evaluate("document.querySelector('.edit')") is None
 
 
 async def test_a_draft_survives_a_reload(tab: Tab, tmp_path: Path) -> None:
