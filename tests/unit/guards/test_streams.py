@@ -31,7 +31,7 @@ from vibe_llms.messages.contents import Citation, Native, ReasoningContent, Text
 from vibe_llms.plugins.specification.guards import Guard
 
 SECRETS = SecretGuard(SecretSettings(find=tuple(SECRET_KINDS)))
-WORDS = WordGuard(WordSettings(words=("walnut", "blue bird")))
+WORDS = WordGuard(WordSettings(words=("walnut", "blue bird", "café")))
 END = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
 
 
@@ -134,6 +134,11 @@ PIECES = st.sampled_from(
         "Version: 1.2\n",
         "-----END ",
         "=sk-ant-api03-abcdefghij1234567890",
+        "4111.1111\u00a01111\u20131111",
+        "gb82_west.1234 5698-7654 32",
+        "0.4111111111111111",
+        "WAL\uff2eUT",
+        "cafe\u0301",
         "123-45-6789",
         "+44 20 7946 0958",
         "eyJhbGciOiJIUzI1NiJ9.eyJ",

@@ -33,7 +33,8 @@ _BEGIN: Final = r"(?<![A-Za-z0-9+])(?<![A-Za-z0-9+][_/-])"
 
 _KEY: Final = re.compile(
     _BEGIN + r"(?:"
-    r"(?:sk|pk|rk|vk|gsk|xai|pplx|hf|glpat|dapi|npm|whsec|shpat|dop_v1)[-_][A-Za-z0-9_-]{16,}+"
+    r"(?:sk|pk|rk|vk|gsk|xai|pplx|hf|glpat|dapi|npm|whsec|shpat|dop_v1)[-_]"
+    r"(?:[A-Za-z0-9_]|-(?!----)){16,}+"
     r"|gh[opsur]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+"
     r"|xox[abeoprs]-[A-Za-z0-9-]{10,}+"
     r"|AIza[A-Za-z0-9_-]{20,}+|ya29\.[A-Za-z0-9._-]{20,}+"
@@ -68,9 +69,13 @@ _PHONE: Final = re.compile(r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}[0-9]){7,14}(?![0-
 _SOCIAL: Final = re.compile(
     r"(?<![\w-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w-])"
 )
-_DIGITS: Final = re.compile(r"(?<![\w.])[0-9](?:[ -]?[0-9]){12,}+")
+_SEPARATORS: Final = " \u00a0\u2009\u202f.-\u2010\u2011\u2012\u2013"
+"""Between the groups of a number: spaces, points and hyphens."""
+
+_DIGITS: Final = re.compile(rf"(?<![^\W_])[0-9](?:[{re.escape(_SEPARATORS)}]?[0-9]){{12,}}+")
 _GROUP: Final = re.compile(r"[0-9]+")
-_IBAN_START: Final = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}")
+_FRACTION: Final = re.compile(r"(?<=[0-9]\.)[0-9]+")
+_IBAN_START: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}")
 _CARD: Final = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|3[47]\d{13}"
     r"|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"
@@ -136,16 +141,17 @@ def _find_all(pattern: re.Pattern[str]) -> Callable[[str, int], Iterator[Span]]:
 def _find_cards(text: str, begin: int) -> Iterator[Span]:
     """Yield numbers of cards: whole groups of digits, of an issuer's form and with a check digit.
 
-    A number may stand among others, so that each group of a row of digits may be its first one.
+    A number may stand among others, so that each group of a row of digits may be its first one. The
+    digits after a decimal point are not a number of their own.
     """
     for row in _DIGITS.finditer(text, begin):
         groups = [match.span() for match in _GROUP.finditer(text, *row.span())]
-        if row.end() < len(text) and (text[row.end()].isalnum() or text[row.end()] == "_"):
+        if row.end() < len(text) and text[row.end()].isalnum():
             groups.pop()  # a part of a word
         first = 0
         while first < len(groups):
             last = _find_end_of_card(text, groups, first)
-            if last >= first:
+            if last > first or (last == first and not _FRACTION.match(text, groups[first][0])):
                 yield groups[first][0], groups[last][1]
             first = max(first, last) + 1
 
@@ -175,7 +181,7 @@ def _find_ibans(text: str, begin: int) -> Iterator[Span]:
     """Yield account numbers: of their country's length, with a remainder of 1 (ISO 7064)."""
     end = begin
     for match in _IBAN_START.finditer(text, begin):
-        length = _IBAN_LENGTHS.get(match[0][:2], 0)
+        length = _IBAN_LENGTHS.get(match[0][:2].upper(), 0)
         if match.start() < end or not length:
             continue
         stop = _read_account(text, match.start(), length)
@@ -189,11 +195,10 @@ def _read_account(text: str, start: int, length: int) -> int:
     account, position = "", start
     while len(account) < length and position < len(text):
         character = text[position]
-        is_gap = character == " " and position > start and text[position - 1] != " "
-        if not is_gap:
-            if not (character.isascii() and (character.isupper() or character.isdigit())):
+        if character not in _SEPARATORS or text[position - 1] in _SEPARATORS:
+            if not (character.isascii() and character.isalnum()):
                 return 0
-            account += character
+            account += character.upper()
         position += 1
     is_part = position < len(text) and text[position].isalnum()
     return 0 if is_part or len(account) < length or not has_check_pair(account) else position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -20,11 +21,18 @@ from vibe_llms.plugins.specification.guards import (
 from vibe_llms.tables.annotations import Strings
 from vibe_llms.tables.reading import require
 
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = re.compile(r"(?:[^\W_][\u0300-\u036f]*+)++")
+"""Letters with their accents, and digits."""
+
 _GAP_CHARACTERS: Final = 8
 """Most characters between two words of a phrase, such as spaces and a line end."""
 
 _END: Final = ""
+
+
+def _fold(text: str) -> str:
+    """Return a text without differences of case, of width, and of the coding of accents."""
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 @frozen(kw_only=True)
@@ -32,8 +40,8 @@ class WordSettings:
     """Settings of a guard of the kind ``words``.
 
     Attributes:
-        words: Words and phrases, found as whole words in any case. Between the words of a phrase
-            may be any spaces and punctuation.
+        words: Words and phrases, found as whole words in any case and width. Between the
+            words of a phrase may be any spaces and punctuation.
         action: ``mark`` to replace what is found, or ``refuse``.
     """
 
@@ -68,7 +76,8 @@ class WordGuard:
 
     @window.default
     def _measure_window(self) -> int:
-        words = [_WORD.findall(each) for each in self.settings.words]
+        decomposed = (unicodedata.normalize("NFKD", each) for each in self.settings.words)
+        words = [_WORD.findall(each) for each in decomposed]
         return max(sum(map(len, each)) + _GAP_CHARACTERS * len(each) for each in words)
 
     @_phrases.default
@@ -76,7 +85,7 @@ class WordGuard:
         root: dict[str, Any] = {}
         for phrase in self.settings.words:
             node = root
-            for word in _WORD.findall(phrase.casefold()):
+            for word in _WORD.findall(_fold(phrase)):
                 node = node.setdefault(word, {})
             node[_END] = True
         return root
@@ -97,7 +106,7 @@ class WordGuard:
         return found
 
     def _find(self, text: str, begin: int) -> Iterator[tuple[int, int]]:
-        words = [(match[0].casefold(), *match.span()) for match in _WORD.finditer(text)]
+        words = [(_fold(match[0]), *match.span()) for match in _WORD.finditer(text)]
         position = 0
         while position < len(words):
             last = -1 if words[position][1] < begin else self._match(words, position)

@@ -28,6 +28,11 @@ PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2.0.22 (GNU/Linux)
         ("My card: 4111 1111 1111 1111.", "My card: [card number removed]."),
         ("5500-0055-5555-5559, 378282246310005", "[card number removed], [card number removed]"),
         ("Row 12 4111 1111 1111 1111 34", "Row 12 [card number removed] 34"),
+        ("4111.1111.1111.1111", "[card number removed]"),
+        ("No.4111111111111111", "No.[card number removed]"),
+        ("_4111\u00a01111\u202f1111\u20091111_", "_[card number removed]_"),
+        ("4111\u20101111\u20111111\u20131111", "[card number removed]"),
+        ("de89 3704\u00a00044-0532.0130\u202f00 please", "[IBAN removed] please"),
         ("to DE89 3704 0044 0532 0130 00 PLEASE", "to [IBAN removed] PLEASE"),
         ("GB82WEST12345698765432", "[IBAN removed]"),
         ("sk-ant-api03-abcdefghij1234567890!", "[key removed]!"),
@@ -68,6 +73,7 @@ async def test_a_secret_is_replaced_by_its_mark(text: str, marked: str) -> None:
         "000-12-3456 and 666-12-3456",
         "2024-11-29 12:30:00.123456",
         "ada@example",
+        "0.4111111111111111",  # a fraction
         "1+44207946095812345678",
         "iVBORw0KGgoAAAANSUhEUg/AKIAIOSFODNN7EXAMPLE+AIzaabcdefghij1234567890x",  # an image
     ],

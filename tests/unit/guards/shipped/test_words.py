@@ -14,7 +14,7 @@ from vibe_llms.exceptions import ConfigurationError, GuardError
 from vibe_llms.guards.shipped.words import WordGuard, WordSettings
 from vibe_llms.plugins.specification.guards import Inspection
 
-GUARD = WordGuard(WordSettings(words=("walnut", "Project Blue Bird", "project", "straße")))
+GUARD = WordGuard(WordSettings(words=("walnut", "Project Blue Bird", "project", "straße", "café")))
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,9 @@ GUARD = WordGuard(WordSettings(words=("walnut", "Project Blue Bird", "project", 
         ("project, project blue bird", "[word removed], [word removed]"),
         ("STRASSE", "[word removed]"),
         ("wal nut", "wal nut"),
+        ("a_walnut_tree project_blue_bird", "a_[word removed]_tree [word removed]"),
+        ("\uff57\uff41lnut, Cafe\u0301!", "[word removed], [word removed]!"),
+        ("cafe", "cafe"),
     ],
 )
 async def test_whole_words_and_the_longest_phrases_are_replaced(text: str, marked: str) -> None:
