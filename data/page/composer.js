@@ -7,13 +7,14 @@ const TALLEST = 0.4; // of the window
 
 // `send` takes the message, a text or a list of parts, and resolves to the id of its conversation, or to '' if it was not sent.
 // `stop` is offered while a run works.
-export function composeComposer({ label, send, stop, chips = [], extra = null }) {
+export function composeComposer({ label, send, stop, extra = null }) {
   let draft = '';
   let isSending = false;
   const words = make('textarea', { id: 'prompt', rows: 1, dir: 'auto', 'aria-label': label, placeholder: label, enterkeyhint: 'send' });
   const go = make('button', { type: 'submit', class: 'main round', id: 'send', 'aria-label': 'Send' }, '↑');
   const halt = press('■', stop, { class: 'round', id: 'stop', 'aria-label': 'Stop', hidden: true });
 
+  const chips = make('div', { class: 'chips' }); // filled when the offers are known
   const files = composeAttachments(() => update());
 
   async function submit(event) {
@@ -91,11 +92,12 @@ export function composeComposer({ label, send, stop, chips = [], extra = null })
     { class: 'composer', id: 'composer', on: { submit, dragover: hover, dragleave: leave, drop } },
     files.list,
     words,
-    make('div', { class: 'bar' }, files.button, files.field, make('div', { class: 'chips' }, chips), halt, go),
+    make('div', { class: 'bar' }, files.button, files.field, chips, halt, go),
     extra,
   );
   return {
     element,
+    chips,
     // Use the draft of a conversation.
     adopt(id) {
       draft = id || 'new';

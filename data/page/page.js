@@ -1,9 +1,9 @@
 // Show the page that the part of the address after # names.
 import { complain, make, say, show } from './elements.js';
-import { adoptKey, ask, askForKey, wait } from './service.js';
+import { adoptKey, ask, askForKey, offers, wait } from './service.js';
 import { showConversations } from './conversations.js';
 import { openCommands } from './commands.js';
-import { readOffers, rememberModel } from './models.js';
+import { rememberModel } from './models.js';
 import { showApprovals, showRun, showRuns, tellShown } from './runs.js';
 import { showTalk } from './talk.js';
 import { count } from './words.js';
@@ -31,8 +31,8 @@ function takeKey() {
 
 // Where runs can be started, the first page is for talking.
 async function goHome() {
-  const offers = await readOffers().catch(() => null);
-  if (!location.hash) history.replaceState(null, '', offers ? '#/talk' : '#/runs');
+  const canStart = await offers('/runs');
+  if (!location.hash) history.replaceState(null, '', canStart ? '#/talk' : '#/runs');
 }
 
 function decode(text) {

@@ -72,7 +72,8 @@ async function fetchAt(path, { method = 'GET', body, headers = {}, signal } = {}
   }
   if (response.ok) return response;
   const told = await response.json().catch(() => null);
-  if (response.status === 401 && !asking && (await askForKey(told?.error?.message))) {
+  const isOld = key !== sessionStorage.getItem(KEY); // another key was given after this request was sent
+  if (response.status === 401 && (isOld || (await askForKey(told?.error?.message)))) {
     return fetchAt(path, { method, body, headers, signal });
   }
   throw new Refusal(response.status, told?.error);

@@ -16,10 +16,9 @@ const MEDIA = new Set(['image', 'audio', 'video', 'file']);
 const RECENT = 30;
 const NEAR = 160; // pixels from the end at which new text is followed
 
-export async function showTalk(main, signal, id = '') {
-  const offers = await readOffers();
-  if (!id) return showNew(main, signal, offers);
-  return showThread(main, signal, offers, id);
+// The page is drawn at once; models and tools, which the daemon may have to ask for, are filled in.
+export function showTalk(main, signal, id = '') {
+  return id ? showThread(main, signal, id) : showNew(main, signal);
 }
 
 export function linkToTalk(id) {
@@ -28,19 +27,14 @@ export function linkToTalk(id) {
 
 // --- a new conversation -----------------------------------------------------------------------
 
-function showNew(main, signal, offers) {
+async function showNew(main, signal) {
   const choice = recallChoice();
-  const heading = make('h1', {}, offers ? 'Start a conversation' : 'Talk');
+  const heading = make('h1', {}, 'Start a conversation');
   const recent = composeRecent(signal);
-  if (!offers) {
-    show(main, composeFrame(recent, make('div', { class: 'welcome' }, heading, composeAdvice()), null));
-    tellShown();
-    return;
-  }
-  const chips = composeChoices(offers, choice);
+  const notices = make('div', {});
   const system = make('textarea', { id: 'system', rows: 3, dir: 'auto', placeholder: 'For example: answer in one sentence.' });
   const more = make('details', { class: 'system' }, make('summary', {}, 'System prompt'), make('label', { for: 'system' }, 'Instructions for the model', system));
-  const composer = composeComposer({ label: 'Message', send, stop: () => {}, chips: [chips.model, chips.tools], extra: more });
+  const composer = composeComposer({ label: 'Message', send, stop: () => {}, extra: more });
 
   async function send(content) {
     const input = [];
@@ -56,11 +50,21 @@ function showNew(main, signal, offers) {
       return '';
     }
   }
-  const notices = offers.notices.map((each) => make('p', { class: 'warning' }, quote(each)));
-  show(main, composeFrame(recent, make('div', { class: 'welcome' }, heading, notices, composer.element)));
+  const welcome = make('div', { class: 'welcome' }, heading, notices, composer.element);
+  show(main, composeFrame(recent, welcome));
   composer.adopt('');
   tellShown();
   composer.focus();
+  const offers = await readOffers();
+  if (signal.aborted) return;
+  if (!offers) {
+    show(welcome, make('h1', {}, 'Talk'), composeAdvice());
+    tellShown();
+    return;
+  }
+  const chips = composeChoices(offers, choice);
+  show(composer.chips, chips.model, chips.tools);
+  show(notices, offers.notices.map((each) => make('p', { class: 'warning' }, quote(each))));
 }
 
 function exportChoice({ model, ensembles }) {
@@ -103,7 +107,7 @@ function composeRecent(signal, current = '') {
 
 // --- one conversation -------------------------------------------------------------------------
 
-async function showThread(main, signal, offers, id) {
+async function showThread(main, signal, id) {
   const path = `conversations/${encodeURIComponent(id)}`;
   const heading = make('h1', {});
   const facts = make('p', { class: 'facts' });
@@ -114,6 +118,7 @@ async function showThread(main, signal, offers, id) {
   const notice = make('div', { class: 'ending', hidden: true });
   const recent = composeRecent(signal, id);
   const choice = recallChoice();
+  let offers; // null if this page cannot start runs
   let run = null;
   let name = '';
   let isWatched = false;
@@ -187,10 +192,15 @@ async function showThread(main, signal, offers, id) {
     if (before && before.label !== run.label) say(run.state === 'ended' ? 'The answer is complete.' : `The run: ${run.label}.`, true);
     const { data } = run.waiting || approvals.childElementCount ? await ask(`runs/${encodeURIComponent(id)}/approvals`, { signal }) : { data: [] };
     placeApprovals(approvals, id, data);
+    showEnding();
+    if (run.state === 'ended' && before && OPEN.has(before.state)) recent.look().catch(() => {});
+  }
+
+  function showEnding() {
+    if (!run) return;
     const isBad = run.tone === 'failed' || run.state === 'stopped' || run.state === 'broken_off';
     notice.hidden = !isBad;
     if (isBad) show(notice, markState(run), run.detail ? quote(` ${run.detail} `) : ' ', offers ? press('Try again', () => retry(), { id: 'again' }) : null);
-    if (run.state === 'ended' && before && OPEN.has(before.state)) recent.look().catch(() => {});
   }
 
   async function watch() {
@@ -345,8 +355,7 @@ async function showThread(main, signal, offers, id) {
 
   // --- the page
 
-  const chips = offers ? composeChoices(offers, choice) : null;
-  const composer = composeComposer({ label: 'Message', send, stop: halt, chips: chips ? [chips.model, chips.tools] : [] });
+  const composer = composeComposer({ label: 'Message', send, stop: halt });
   const form = make('select', { id: 'form', 'aria-label': 'Export format' }, FORMS.map(([word, text]) => make('option', { value: word }, text)));
   const actions = make(
     'div',
@@ -360,15 +369,23 @@ async function showThread(main, signal, offers, id) {
   const page = await look();
   adoptSpec(choice, run?.spec, page.metadata.model);
   adopted = choice.model;
-  chips?.update();
   if (run?.kind === 'flow') show(foot, make('p', { class: 'hint' }, make('a', { href: `#/runs/${encodeURIComponent(id)}` }, 'This conversation is a flow: see its run.')));
-  else if (offers || isActive()) show(foot, composer.element);
-  else show(foot, composeAdvice());
+  else show(foot, composer.element);
   composer.adopt(id);
   tellShown();
   if (foot.contains(composer.element)) composer.focus();
   scrollTo(0, document.documentElement.scrollHeight);
-  await watch();
+  watch();
+  offers = await readOffers();
+  if (signal.aborted) return;
+  if (!offers) {
+    if (run?.kind !== 'flow' && !isActive()) show(foot, composeAdvice());
+    return;
+  }
+  const chips = composeChoices(offers, choice);
+  show(composer.chips, chips.model, chips.tools);
+  Array.from(messages.children).forEach((each, index) => show(each.querySelector('.verbs'), verbs(each.canister, index)));
+  showEnding();
 }
 
 function composeField(text) {

@@ -326,6 +326,36 @@ async def test_an_edited_message_keeps_the_order_of_its_contents(tab: Tab, tmp_p
         assert await tab.evaluate("document.querySelector('.edit')") is None
 
 
+async def test_the_page_is_drawn_before_the_models_are_known(tab: Tab, tmp_path: Path) -> None:
+    hold = """
+      const send = window.fetch;
+      window.fetch = async (url, options) => {
+        if (url.pathname.endsWith('/models')) await new Promise((go) => (window.release = go));
+        return send(url, options);
+      };
+    """
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        run_id = await daemon.start([say("Done.")])
+        await daemon.premises.wait(run_id, "ended")
+        added = await tab.call("Page.addScriptToEvaluateOnNewDocument", source=hold)
+        try:
+            for path, text in (("", "Start a conversation"), (f"#/talk/{run_id}", "Done.")):
+                await tab.visit("about:blank")
+                await tab.visit(f"{daemon.url}/page/{path}")
+                await tab.wait_for_text(text)
+                await tab.wait_for("document.activeElement.id === 'prompt'")
+                await tab.wait_for("window.release")
+                assert await tab.evaluate("document.querySelector('#model, .retry')") is None
+                await tab.type("A draft")
+                await tab.evaluate("window.release()")
+                await tab.wait_for("document.querySelector('#model')")
+                assert await tab.evaluate(FIELD) == "A draft"
+            await tab.wait_for("document.querySelector('.retry')")
+        finally:
+            await tab.call("Page.removeScriptToEvaluateOnNewDocument", **added)
+        assert tab.complaints == []
+
+
 async def test_a_draft_survives_a_reload(tab: Tab, tmp_path: Path) -> None:
     async with serving(tmp_path, PAY, seconds=120) as daemon:
         await open_talk(tab, daemon, tmp_path)
@@ -424,6 +454,17 @@ async def test_another_key_shows_no_draft_choice_or_offers_of_the_first(
         assert f"{daemon.url}/models" in tab.requests
 
 
+async def test_a_key_entered_once_serves_all_requests_of_the_page(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer(), seconds=120) as daemon:
+        await tab.visit(f"{daemon.url}/page/#/talk")
+        await tab.wait_for("document.activeElement.id === 'asked-key'")
+        await tab.type("ann")
+        await tab.press("Enter")
+        await tab.wait_for("document.querySelector('#model')")
+        assert not await tab.evaluate("document.querySelector('#asking').open")
+        assert await tab.evaluate("document.querySelector('#trouble').hidden")
+
+
 async def test_a_message_to_another_model_keeps_the_limits_of_the_run(
     tab: Tab, tmp_path: Path
 ) -> None:
@@ -443,6 +484,7 @@ async def test_a_message_to_another_model_keeps_the_limits_of_the_run(
         await tab.type("echo")
         await tab.press("Enter")
         await tab.wait_for_text("scripted:echo", "#model")
+        await tab.wait_for("document.querySelector('#stop').hidden")
         await send(tab, "Then")
         await tab.wait_for(f"{ARTICLES}.length === 6")
         paths = await tab.evaluate("window.posts.map((each) => each.path)")
@@ -599,6 +641,7 @@ async def test_the_first_page_is_small(tab: Tab, tmp_path: Path) -> None:
         await tab.visit(f"{daemon.url}/page/")
         await tab.wait_for("document.activeElement.id === 'prompt'")
         await tab.wait_for_text("Hello", ".recent")
+        await tab.wait_for("document.querySelector('#model')")
         names = await tab.evaluate(f"{entries}.map((each) => each.name)")
         assert any(name.endswith("/models") for name in names)
         assert not [name for name in names if re.search("rendering|formulas|diagram", name)]
