@@ -19,6 +19,7 @@ from support.runs.hosted import Premises
 from support.runs.scripting import hold_slow_answers, write_script
 from support.screens.browsers import Tab, open_browser
 from vibe_llms import Conversation, ImageContent, TextualContent
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.agents.viewing import produce_view
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.server import Server, ServerSettings
@@ -472,10 +473,15 @@ async def test_a_message_to_another_model_keeps_the_limits_of_the_run(
     (tmp_path / "none.toml").write_text('model = "play"\n', encoding="utf-8")
     async with serving(tmp_path, PAY, seconds=120) as daemon:
         more = {"limits": {"run_steps": 9}, "priority": 3}
-        _, run = await daemon.ask("POST", "/runs", {"input": "Hello", **more})
+        model = f"scripted:{tmp_path / 'script.toml'}"
+        conversation = Conversation(metadata=ConversationMetadata(model=model))
+        conversation.save(daemon.premises.store)
+        body = {"conversation": conversation.id, "input": "Hello", **more}
+        _, run = await daemon.ask("POST", "/runs", body)
         await daemon.premises.wait(run["id"], "ended")
         await tab.visit(f"{daemon.url}/page/#/talk/{run['id']}")
         await tab.wait_for_text("Hello", ".message.assistant")
+        await tab.wait_for_text("script.toml", "#model")
         await tab.evaluate(HOLD)
         await send(tab, "Again")  # the run named no model: the same one answers
         await tab.wait_for_text("Again", ".messages > article:last-of-type.assistant")
