@@ -304,7 +304,8 @@ def test_a_question_runs_no_deferred_module(tmp_path: Path) -> None:
         (
             "",
             "from vibe_llms.foundation.deferred_modules import DEFERRED, DeferredModule",
-            "print(*(n for n in DEFERRED if type(sys.modules.get(n)) is not DeferredModule))",
+            "names = DEFERRED & sys.modules.keys()",
+            "print(*(n for n in names if type(sys.modules[n]) is not DeferredModule))",
         )
     )
     program = program.replace(
