@@ -110,7 +110,7 @@ async def test_a_worker_that_is_cut_off_from_the_database_comes_back(
         seen: list[int] = []
         try:
             own: Any = {"application": application, "functions": [echo], "queues": (), "chunk": 200}
-            async with open_batches(near_url, **own) as runner, asyncio.timeout(120):
+            async with open_batches(near_url, **own) as runner, asyncio.timeout(300):
                 channel = BatchChannel(echo, runner=runner, concurrency=16)
                 async for item in channel.run(range(2_000)):
                     seen.append(item.value)
