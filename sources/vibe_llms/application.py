@@ -489,12 +489,12 @@ _lock = threading.Lock()
 _application: Application | None = None
 
 
-def access_application() -> Application:
-    """Return the application of this process; build it from its configuration on first use."""
+def access_application(given: object = None) -> Application:
+    """Return an application, or that of this process, built on first use."""
     global _application
-    if _application is not None:  # fast path for each request, without the lock
-        return _application
+    found = given if isinstance(given, Application) else _application
+    if found is not None:  # fast path for each request, without the lock
+        return found
     with _lock:
-        if _application is None:
-            _application = Application.load()
+        _application = _application or Application.load()
         return _application

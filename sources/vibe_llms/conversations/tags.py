@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 PART_TAG: Final = "of:"
-"""Prefix of the tag that names the conversation of which this one is a part.
+"""Prefix of the tag that names the whole of a partial conversation, such as a visit of a flow.
 
-A visit of a flow's run is an example. Lists of conversations leave such parts out.
+Lists of conversations leave parts out.
 """
 
 OWNER_TAG: Final = "owner:"

@@ -34,7 +34,7 @@ _DESCRIPTION: Final = ApiOperation(summary="Return this description of the API."
 def add_health(
     service: Service,
     *,
-    guard: Callable[[HttpCall, CallRecord], Awaitable[object]] | None = None,
+    admit: Callable[[HttpCall, CallRecord], Awaitable[object]] | None = None,
     needs_key: bool = False,
     page: str = "",
     check: Callable[[], Awaitable[bool]] | None = None,
@@ -42,8 +42,8 @@ def add_health(
     """Add the routes about a service.
 
     Args:
-        guard: Authenticates clients of the metrics and the description; health needs no key.
-        needs_key: Whether the guard requires a key.
+        admit: Authenticates clients of the metrics and the description; health needs no key.
+        needs_key: Whether admission requires a key.
         page: Relative URL to which ``/`` redirects browsers; empty without a page.
         check: Returns, for ``/readyz``, whether the dependencies of the service are reachable.
     """
@@ -68,8 +68,8 @@ def add_health(
             await call.send_json({"status": "not ready"}, 503, headers)
 
     async def show_metrics(call: HttpCall, record: CallRecord) -> None:
-        if guard is not None:
-            await guard(call, record)
+        if admit is not None:
+            await admit(call, record)
         if isinstance(metrics, DependencyError):
             raise metrics
         from vibe_llms.daemons.metrics import CONTENT_TYPE
@@ -77,8 +77,8 @@ def add_health(
         await call.answer(200, metrics.write(), {}, content_type=CONTENT_TYPE)
 
     async def show_description(call: HttpCall, record: CallRecord) -> None:
-        if guard is not None:
-            await guard(call, record)
+        if admit is not None:
+            await admit(call, record)
         await call.send_json(describe(service.routes, "vibe-llms"))
 
     routes = (

@@ -96,7 +96,7 @@ class GuardedCallModel:
     async def _guard_result(self, result: Any, losses: Sequence[Loss]) -> Any:
         if isinstance(result, Transcript):
             guarded = await self._examine("answer", result, ("text",))
-            if guarded.losses:  # parts may have the rest of what was replaced
+            if guarded.losses:  # parts may contain the rest of a replaced text
                 result = attrs.evolve(guarded.value, segments=(), words=())
             losses = (*losses, *guarded.losses)
         return attrs.evolve(result, losses=(*losses, *result.losses)) if losses else result

@@ -12,7 +12,7 @@ from vibe_llms.models.genera import Genus
 def guard(model: Any, genus: str, guards: Sequence[ActiveGuard]) -> Any:
     """Wrap a model in the guards that concern it, if any.
 
-    A moderator is not guarded: it must see what is harmful.
+    A moderator is not guarded: it must see harmful texts.
     """
     address = str(model.descriptor)
     found = [each for each in guards if each.parts - {"arguments"} and each.concerns(address)]

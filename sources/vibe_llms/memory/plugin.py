@@ -20,14 +20,11 @@ def survey_ensembles() -> list[EnsembleSpecification]:
 
 
 def _produce(context: EnsembleContext) -> MemoryEnsemble:
-    from vibe_llms.application import Application, access_application
+    from vibe_llms.application import access_application
     from vibe_llms.memory.ensemble import MemoryEnsemble
     from vibe_llms.memory.settings import MemorySettings
     from vibe_llms.tables.reading import read_table
 
     place = f"ensembles.{context.name}"
     settings = read_table(MemorySettings, context.settings, place, name=context.name)
-    application = context.application
-    if not isinstance(application, Application):
-        application = access_application()
-    return MemoryEnsemble(settings, application)
+    return MemoryEnsemble(settings, access_application(context.application))

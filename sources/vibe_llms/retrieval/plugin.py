@@ -20,7 +20,7 @@ def survey_ensembles() -> list[EnsembleSpecification]:
 
 
 def _produce(context: EnsembleContext) -> RecallEnsemble:
-    from vibe_llms.application import Application, access_application
+    from vibe_llms.application import access_application
     from vibe_llms.retrieval.recalling import RecallEnsemble, RecallSettings
     from vibe_llms.tables.reading import read_table
 
@@ -31,7 +31,4 @@ def _produce(context: EnsembleContext) -> RecallEnsemble:
         name=context.name,
         working_directory=context.working_directory,
     )
-    application = context.application
-    if not isinstance(application, Application):
-        application = access_application()
-    return RecallEnsemble(settings, application)
+    return RecallEnsemble(settings, access_application(context.application))

@@ -9,8 +9,8 @@ import attrs
 
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.daemons.agents import answer_schemas
-from vibe_llms.daemons.agents.guarding import LIMIT, RouteAccess, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.request_bodies import read_json
+from vibe_llms.daemons.agents.route_access import LIMIT, RouteAccess, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.schemas import BY, CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
@@ -60,15 +60,18 @@ class ConversationHandlers:
     Args:
         conversations: The conversations.
         subscriptions: Subscriptions to runs; their watchers are notified of deletions.
-        guard: Authenticates callers.
+        access: Authenticates callers.
     """
 
     def __init__(
-        self, conversations: LocalConversations, subscriptions: LogSubscriptions, guard: RouteAccess
+        self,
+        conversations: LocalConversations,
+        subscriptions: LogSubscriptions,
+        access: RouteAccess,
     ) -> None:
         self.conversations = conversations
         self._subscriptions = subscriptions
-        self._guard = guard
+        self._access = access
 
     def produce_routes(self) -> list[Route]:
         """Produce the routes of a service."""
@@ -125,7 +128,7 @@ class ConversationHandlers:
                 media_types=("*/*",),
             ),
         ]
-        return [self._guard.produce_route(row, tag="conversations") for row in table]
+        return [self._access.produce_route(row, tag="conversations") for row in table]
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query

@@ -18,8 +18,8 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.availability import Availability
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
-from vibe_llms.daemons.agents.guarding import RouteAccess
 from vibe_llms.daemons.agents.page import PAGE_PATH
+from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.agents.streams import pass_on
@@ -89,13 +89,13 @@ def produce_service(
         attachments.start()
 
     availability = Availability(store, start_work)
-    guard = RouteAccess(
+    access = RouteAccess(
         authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started
     )
     routes, drain = produce_routes(
         runs,
         subscriptions,
-        guard,
+        access,
         watchers=settings.watchers,
         conversation_index=conversation_index,
     )
@@ -115,7 +115,7 @@ def produce_service(
     )
     add_health(
         service,
-        guard=guard.admit,
+        admit=access.admit,
         needs_key=authorizer is not None,
         page=PAGE_PATH.removeprefix("/"),
         check=availability.check,

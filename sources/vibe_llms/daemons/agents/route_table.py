@@ -8,8 +8,8 @@ from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.daemons.agents.conversations import ConversationHandlers
-from vibe_llms.daemons.agents.guarding import RouteAccess
 from vibe_llms.daemons.agents.page import produce_page_routes
+from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.routes import RunHandlers
 from vibe_llms.daemons.routes import Route
 from vibe_llms.runs.subscriptions import LogSubscriptions
@@ -18,7 +18,7 @@ from vibe_llms.runs.subscriptions import LogSubscriptions
 def produce_routes(
     runs: LocalRuns,
     subscriptions: LogSubscriptions,
-    guard: RouteAccess,
+    access: RouteAccess,
     *,
     watchers: int,
     conversation_index: Index | None,
@@ -36,11 +36,11 @@ def produce_routes(
     Returns:
         The routes, and a function that ends all event streams.
     """
-    handlers = RunHandlers(runs, subscriptions, guard, watchers=watchers)
+    handlers = RunHandlers(runs, subscriptions, access, watchers=watchers)
     conversations = LocalConversations(runs, conversation_index)
     routes = [
         *handlers.produce_routes(can_execute=can_execute),
-        *ConversationHandlers(conversations, subscriptions, guard).produce_routes(),
-        *produce_page_routes(guard.hosts),
+        *ConversationHandlers(conversations, subscriptions, access).produce_routes(),
+        *produce_page_routes(access.hosts),
     ]
     return routes, handlers.drain

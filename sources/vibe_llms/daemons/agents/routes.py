@@ -12,7 +12,6 @@ import attrs
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.offers import survey_ensembles, survey_offers
 from vibe_llms.daemons.agents import answer_schemas, schemas
-from vibe_llms.daemons.agents.guarding import LIMIT, RouteAccess, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.request_bodies import (
     ApprovalBody,
     Fork,
@@ -21,6 +20,7 @@ from vibe_llms.daemons.agents.request_bodies import (
     read_message,
     read_start,
 )
+from vibe_llms.daemons.agents.route_access import LIMIT, RouteAccess, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import perform_sized, read_json_body
@@ -43,16 +43,21 @@ class RunHandlers:
     Args:
         runs: The runs.
         subscriptions: Subscriptions to the logs of watched runs.
-        guard: Authenticates callers.
+        access: Authenticates callers.
         watchers: Maximum number of event streams at once.
     """
 
     def __init__(
-        self, runs: LocalRuns, subscriptions: LogSubscriptions, guard: RouteAccess, *, watchers: int
+        self,
+        runs: LocalRuns,
+        subscriptions: LogSubscriptions,
+        access: RouteAccess,
+        *,
+        watchers: int,
     ) -> None:
         self.runs = runs
         self._subscriptions = subscriptions
-        self._guard = guard
+        self._access = access
         self._stream_limit = watchers
         self._streams: dict[asyncio.Task[object], HttpCall] = {}
 
@@ -126,7 +131,7 @@ class RunHandlers:
             *self._list_rows(path),
         ]
         rows = (row for row in table if can_execute or not row.needs_host)
-        return [self._guard.produce_route(row, tag=FACE) for row in rows]
+        return [self._access.produce_route(row, tag=FACE) for row in rows]
 
     def _list_rows(self, path: str) -> list[RouteRow]:
         """Return the routes for queries and commands to one run."""

@@ -11,8 +11,8 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
-from vibe_llms.daemons.agents.guarding import RouteAccess
 from vibe_llms.daemons.agents.page import PAGE_PATH
+from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.service import Service
@@ -79,16 +79,16 @@ def produce_view(
         StoreError: The store keeps no logs of runs.
     """
     runs = LocalRuns(store, application, is_owner=True)
-    guard = RouteAccess(authorizer=KeyHolder(key), hosts=hosts)
+    access = RouteAccess(authorizer=KeyHolder(key), hosts=hosts)
     subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
     routes, drain = produce_routes(
         runs,
         subscriptions,
-        guard,
+        access,
         watchers=WATCHERS,
         conversation_index=conversation_index,
         can_execute=False,
     )
     service = Service(routes, on_drain=drain)
-    add_health(service, guard=guard.admit, needs_key=True, page=PAGE_PATH.removeprefix("/"))
+    add_health(service, admit=access.admit, needs_key=True, page=PAGE_PATH.removeprefix("/"))
     return service

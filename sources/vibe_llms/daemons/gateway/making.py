@@ -180,7 +180,7 @@ def _produce_service(gateway: Gateway, **options: Any) -> Service:
         "Memory for conversations that were translated for vendors.",
         lambda: MEMORY_BUDGET.size,
     )
-    add_health(service, guard=gateway.authorize, needs_key=gateway.needs_key)
+    add_health(service, admit=gateway.authorize, needs_key=gateway.needs_key)
     return service
 
 

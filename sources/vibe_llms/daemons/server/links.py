@@ -16,7 +16,7 @@ class ConnectionLink(Protocol):
     Attributes:
         service: Shared state of all connections of a server.
         transport: Transport of the event loop.
-        is_reading_paused: Whether no more input is read, as much is buffered.
+        is_reading_paused: Whether reading is paused, because much is buffered.
         is_writing_paused: Whether the client does not read sent data.
     """
 

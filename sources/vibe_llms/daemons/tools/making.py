@@ -71,7 +71,7 @@ def produce_service(
         stop=endpoint.stop,
         on_drain=endpoint.drain,
     )
-    add_health(service, guard=endpoint.admit, needs_key=authorizer is not None)
+    add_health(service, admit=endpoint.admit, needs_key=authorizer is not None)
     return service
 
 

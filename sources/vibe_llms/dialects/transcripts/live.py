@@ -10,7 +10,7 @@ from vibe_llms.models.descriptors import ModelDescriptor
 
 
 class TranscriptBuilder:
-    """Joins the texts of a live transcript, each of which is final when it arrives.
+    """Joins the texts of a live transcript. Each text is final when it arrives.
 
     Attributes:
         segments: Texts with their times.

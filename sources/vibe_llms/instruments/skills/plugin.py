@@ -20,14 +20,11 @@ def survey_ensembles() -> list[EnsembleSpecification]:
 
 
 def _produce(context: EnsembleContext) -> SkillsEnsemble:
-    from vibe_llms.application import Application, access_application
+    from vibe_llms.application import access_application
     from vibe_llms.instruments.skills.ensemble import SkillsEnsemble
     from vibe_llms.instruments.skills.settings import SkillsSettings
     from vibe_llms.tables.reading import read_table
 
     place = f"ensembles.{context.name}"
     settings = read_table(SkillsSettings, context.settings, place, name=context.name)
-    application = context.application
-    if not isinstance(application, Application):
-        application = access_application()
-    return SkillsEnsemble(settings, application)
+    return SkillsEnsemble(settings, access_application(context.application))

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="STORE")
 @json_option
 def sync(target: str, as_json: bool) -> int:
-    """Copy to STORE what only this machine has, and to this machine what only STORE has.
+    """Copy conversations between this machine and STORE, in both directions.
 
     STORE is a folder, such as a shared one or one on a stick, or the URL of a PostgreSQL database.
-    A conversation that has grown on both sides stays as it is on each side, and each side gets the
+    A conversation that has grown on both sides does not change on either side; each side gets the
     other ending as a fork. Nothing is deleted or overwritten; a deleted conversation comes back
     from the other side. You can interrupt the command and repeat it.
 
@@ -110,7 +110,7 @@ def _read_labels(path: Path) -> dict[str, SyncedLabels]:
 
 
 def _write_labels(path: Path, report: SyncReport) -> None:
-    """Write names, tags and pins; a full disk is no error, as the file is only a cache."""
+    """Write names, tags and pins; ignore a full disk, because the file is only a cache."""
     import json
     from contextlib import suppress
 
