@@ -74,7 +74,7 @@ class NotePaths:
             )
         if "." not in parts[-1]:
             parts[-1] += _SUFFIX
-        return ensure_key(self._join(parts))
+        return ensure_key(self._join(parts), path)
 
     def is_note(self, path: str) -> bool:
         """Return whether a path can name a note, rather than only a folder."""
@@ -87,7 +87,7 @@ class NotePaths:
             StoreError: The path is invalid.
         """
         parts = _split(path)
-        return (f"{ensure_key(self._join(parts))}/",) if parts else self.scopes
+        return (f"{ensure_key(self._join(parts), path)}/",) if parts else self.scopes
 
     def is_scope(self, path: str) -> bool:
         """Return whether a path names all notes of a kind, rather than a folder or a note."""

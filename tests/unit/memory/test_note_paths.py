@@ -75,3 +75,9 @@ def test_a_project_is_named_by_its_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert names[0] == names[1] != names[2] == names[3]
     assert all(name.startswith("my-app-") for name in names)
+
+
+def test_an_error_names_the_path_as_it_was_written() -> None:
+    with pytest.raises(StoreError, match=r"note '\.\./passwd': .*Use names such as") as caught:
+        PATHS.locate("../passwd")
+    assert "user/" not in str(caught.value)

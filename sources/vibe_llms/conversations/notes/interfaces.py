@@ -84,8 +84,11 @@ class NoNotes:
         )
 
 
-def ensure_key(key: str) -> str:
+def ensure_key(key: str, path: str = "") -> str:
     """Check the key of a note: names joined by slashes, none of them hidden or special.
+
+    Args:
+        path: What the user wrote, for the error; by default the key.
 
     Raises:
         StoreError: The key is invalid.
@@ -97,7 +100,10 @@ def ensure_key(key: str) -> str:
     if not problem and len(parts) > DEPTH:
         problem = f"it has more than {DEPTH} parts"
     if problem:
-        raise StoreError(detail=f"Invalid name of a note {key[:KEY_BYTES]!r}: {problem}.")
+        raise StoreError(
+            detail=f"Invalid name of a note {(path or key)[:KEY_BYTES]!r}: {problem}.",
+            remedy="Use names such as tea.md, project/plan.md or tags/cooking/rice.md.",
+        )
     return key
 
 
