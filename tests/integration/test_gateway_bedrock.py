@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,8 @@ async def test_a_stream_that_breaks_ends_with_an_exception(bench: Bench) -> None
 
     answer = await call(bench.address, "converse_stream", modelId=CLAUDE, messages=HELLO)
 
-    with pytest.raises(EventStreamError):
-        await asyncio.to_thread(list, answer["stream"])
+    with closing(answer["stream"]) as stream, pytest.raises(EventStreamError):
+        await asyncio.to_thread(list, stream)
 
 
 async def test_a_key_of_the_gateway_is_sent_beside_a_signature(tmp_path: Path) -> None:

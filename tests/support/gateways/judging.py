@@ -377,8 +377,12 @@ class BedrockJudge:
 
 
 def produce_bedrock_client(address: str, **options: Any) -> Any:
-    """Create a client of botocore, which signs its requests with made-up keys."""
-    return botocore.session.Session().create_client(
+    """Create a client of botocore, which signs its requests with made-up keys.
+
+    It keeps no connection open: urllib3 closes idle ones only when it is collected, which after an
+    error is at any later time.
+    """
+    client = botocore.session.Session().create_client(
         "bedrock-runtime",
         region_name="eu-central-1",
         endpoint_url=address,
@@ -386,6 +390,12 @@ def produce_bedrock_client(address: str, **options: Any) -> Any:
         aws_secret_access_key="secret-of-the-client",
         config=botocore.config.Config(retries={"total_max_attempts": 1}, **options),
     )
+    client.meta.events.register("before-send", _close_after_answer)
+    return client
+
+
+def _close_after_answer(request: Any, **_: Any) -> None:
+    request.headers["Connection"] = "close"
 
 
 @asynccontextmanager
