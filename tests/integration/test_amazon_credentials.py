@@ -203,7 +203,7 @@ async def test_the_role_of_a_container_is_renewed_in_time(
         end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(
             minutes=20 if len(asked) == 1 else 60
         )
-        return web.json_response(
+        response = web.json_response(
             {
                 "AccessKeyId": TEMPORARY,
                 "SecretAccessKey": SECRETS[TEMPORARY],
@@ -211,6 +211,8 @@ async def test_the_role_of_a_container_is_renewed_in_time(
                 "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
             }
         )
+        response.force_close()  # urllib3 closes idle connections only when it is collected
+        return response
 
     application = web.Application()
     application.router.add_get("/role", give)

@@ -134,19 +134,19 @@ async def test_anthropics_client_keeps_files(routed: RoutedGateway) -> None:
 async def test_gemini_refers_to_a_file_in_pieces(routed: RoutedGateway, model: str) -> None:
     def use(version: str) -> None:
         options = types.HttpOptions(base_url=routed.address, api_version=version)
-        client = genai.Client(api_key="x", http_options=options)
-        file = client.files.upload(
-            file=io.BytesIO(PICTURE), config={"mime_type": "image/png", "display_name": "a.png"}
-        )
-        assert (file.display_name, file.size_bytes) == ("a.png", len(PICTURE))
-        assert file.name
-        answer = client.models.generate_content(model=model, contents=[file])
-        assert SEEN in str(answer.text)
-        assert client.files.get(name=file.name).uri == file.uri
-        assert file.name in [each.name for each in client.files.list()]
-        client.files.delete(name=file.name)
-        with pytest.raises(errors.ClientError, match="file-"):
-            client.files.get(name=file.name)
+        with genai.Client(api_key="x", http_options=options) as client:
+            file = client.files.upload(
+                file=io.BytesIO(PICTURE), config={"mime_type": "image/png", "display_name": "a.png"}
+            )
+            assert (file.display_name, file.size_bytes) == ("a.png", len(PICTURE))
+            assert file.name
+            answer = client.models.generate_content(model=model, contents=[file])
+            assert SEEN in str(answer.text)
+            assert client.files.get(name=file.name).uri == file.uri
+            assert file.name in [each.name for each in client.files.list()]
+            client.files.delete(name=file.name)
+            with pytest.raises(errors.ClientError, match="file-"):
+                client.files.get(name=file.name)
 
     async with routed.run(TABLES):
         await asyncio.to_thread(use, "v1")
