@@ -1,7 +1,7 @@
 // Conversations: list and search.
 import { complain, make, press, quote, say, show } from './elements.js';
 import { ask } from './service.js';
-import { tellShown } from './runs.js';
+import { tellShown } from './shell.js';
 import { count, tellMoment, titleOf } from './words.js';
 
 const PAGE = 50;

@@ -5,6 +5,7 @@ import { composeEvent } from './events.js';
 import { composeMessages, readFirstWords } from './messages.js';
 import { composeFlow } from './flows.js';
 import { composeApproval, identify, placeApprovals } from './approvals.js';
+import { tellShown } from './shell.js';
 import { compare, count, markState, nameState, tellMoment, tellUse, titleOf } from './words.js';
 
 const LOOK = 1500;
@@ -13,11 +14,8 @@ const MAX_RUNS = 500;
 const KEPT = 500; // how many events are shown
 const STATES = ['working', 'waiting', 'queued', 'due', 'broken_off', 'stopped', 'ended'];
 const LEFT = new Set(['due', 'broken_off', 'stopped']); // states in which nothing runs
+export { tellShown };
 export const OPEN = new Set(['queued', 'working', 'waiting', 'due', 'broken_off']);
-
-export function tellShown() {
-  document.dispatchEvent(new Event('shown'));
-}
 
 // First words of unnamed runs by id, with one request for all.
 async function readWords(runs, known, signal) {

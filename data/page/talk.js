@@ -7,7 +7,8 @@ import { composeComposer } from './composer.js';
 import { composeLive } from './live.js';
 import { composeMessages, readFirstWords, readText } from './messages.js';
 import { composeChoices, readOffers, recallChoice } from './models.js';
-import { collect, OPEN, tellShown } from './runs.js';
+import { collect, OPEN } from './runs.js';
+import { tellShown } from './shell.js';
 import { composeText } from './texts.js';
 import { count, markState, titleOf } from './words.js';
 

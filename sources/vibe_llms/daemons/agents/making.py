@@ -18,13 +18,13 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.availability import Availability
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
-from vibe_llms.daemons.agents.page import PAGE_PATH
 from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.agents.streams import pass_on
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.health import add_health
+from vibe_llms.daemons.page_files import PAGE_PATH
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.service import Service
 from vibe_llms.instruments.engines import Tool

@@ -1,93 +1,20 @@
-"""Web page for runs and conversations, served from files of the package.
+"""Web page for runs and conversations.
 
-The files are the same for all users and contain no user data: a user without access sees an empty
-page that asks for a key. Diagrams are drawn in a separate frame, because the drawing library makes
-markup from text: the frame has no access to the page, and only reports which node was selected.
+Diagrams are drawn in a separate frame, because the drawing library makes markup from text: the
+frame has no access to the page, and only reports which node was selected.
 """
 
 from __future__ import annotations
 
 import functools
-import gzip
-import hashlib
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
-from pathlib import PurePath
+from collections.abc import Collection
 from typing import Final
 
-import attrs
-
-from vibe_llms.daemons.arrivals import ensure_host
-from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.openapi import ApiOperation
-from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.routes import Route, write_plain_error
-from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.foundation.package_data import access_data
-
-PAGE_PATH: Final = "/page/"
-FACE: Final = "page"
+from vibe_llms.daemons.page_files import HTML, PAGE_HEADERS, PageFile, produce_page_routes
+from vibe_llms.daemons.routes import Route
 
 _INDEX: Final = "index.html"
-_COMPRESSED: Final = ".gz"
-_MEDIA_TYPES: Final[Mapping[str, str]] = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-_FRAME: Final = f"{PAGE_PATH}diagram.html"
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
-    "connect-src 'self'; frame-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"  # no code makes markup from text
-)
-_HEADERS: Final[Mapping[str, str]] = {
-    "cache-control": "no-cache",
-    "content-security-policy": _POLICY,
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-}
-
-
-@frozen(kw_only=True)
-class PageFile:
-    """One file of the page.
-
-    Attributes:
-        media_type: Media type of the file.
-        data: Content of the file; compressed with gzip for a library.
-        headers: Further response headers.
-        is_compressed: Whether the data are compressed.
-        tag: ETag of the data, for browsers that have cached them.
-    """
-
-    media_type: str
-    data: bytes
-    headers: Mapping[str, str] = _HEADERS
-    is_compressed: bool = False
-    tag: str = attrs.field(init=False)
-
-    @tag.default
-    def _name(self) -> str:
-        return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
-
-
-def read_files() -> dict[str, PageFile]:
-    """Read the files of the page, by their paths. Blocks on the disk."""
-    files: dict[str, PageFile] = {}
-    for path in sorted(access_data("page").iterdir()):
-        name = path.name.removesuffix(_COMPRESSED)
-        if media_type := _MEDIA_TYPES.get(PurePath(name).suffix):
-            files[PAGE_PATH + name] = PageFile(
-                media_type=media_type, data=path.read_bytes(), is_compressed=name != path.name
-            )
-    index = files.pop(PAGE_PATH + _INDEX)
-    return {**files, PAGE_PATH: index}
+_FRAME: Final = "diagram.html"
 
 
 @functools.cache
@@ -96,63 +23,19 @@ def compose_frame_file() -> PageFile:
     from vibe_llms.flows.pages import compose_frame
 
     text, policy = compose_frame()
-    headers = {**_HEADERS, "content-security-policy": policy}
-    return PageFile(media_type=_MEDIA_TYPES[".html"], data=text.encode(), headers=headers)
+    headers = {**PAGE_HEADERS, "content-security-policy": policy}
+    return PageFile(media_type=HTML, data=text.encode(), headers=headers)
 
 
-def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
+def produce_routes(hosts: Collection[str] | None) -> list[Route]:
     """Produce the routes of the page.
 
     Args:
         hosts: Host names of the daemon; ``None`` for any.
     """
-    produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
-
-    async def redirect(call: HttpCall, record: CallRecord) -> None:
-        record.face = FACE
-        ensure_host(call, hosts)
-        headers = {**_HEADERS, "location": "page/"}
-        await call.answer(308, b"", headers, content_type="text/html")
-
-    def produce_file_route(path: str, media_type: str, find: Callable[[], PageFile]) -> Route:
-        async def answer(call: HttpCall, record: CallRecord) -> None:
-            record.face = FACE
-            ensure_host(call, hosts)
-            file = find()
-            headers, data = {**file.headers, "etag": file.tag}, file.data
-            if file.is_compressed:
-                headers["vary"] = "accept-encoding"
-                if "gzip" in call.headers.get("accept-encoding", ""):
-                    headers["content-encoding"] = "gzip"
-                else:
-                    headers["etag"] = f'{file.tag[:-1]}-plain"'
-                    data = gzip.decompress(data)
-            if call.headers.get("if-none-match") == headers["etag"]:
-                await call.begin(304, headers)
-                await call.finish()
-            else:
-                await call.answer(200, data, headers, content_type=media_type)
-
-        return produce(pattern=path, handler=answer, operation=_describe(media_type))
-
-    files = read_files()
-    pages = [
-        produce_file_route(path, file.media_type, partial(files.__getitem__, path))
-        for path, file in files.items()
-    ]
-    return [
-        produce(pattern="/page", handler=redirect, operation=_describe("text/html", status=308)),
-        produce_file_route(_FRAME, _MEDIA_TYPES[".html"], compose_frame_file),
-        *pages,
-    ]
-
-
-def _describe(media_type: str, status: int = 200) -> ApiOperation:
-    answers: dict[str, JsonObject] = {media_type.partition(";")[0]: {"type": "string"}}
-    return ApiOperation(
+    return produce_page_routes(
+        hosts,
+        index=_INDEX,
         summary="Show runs in a browser.",
-        tag=FACE,
-        answers=answers,
-        status=status,
-        is_hidden=True,
+        further={_FRAME: compose_frame_file},
     )

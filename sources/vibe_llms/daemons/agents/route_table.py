@@ -7,8 +7,8 @@ from collections.abc import Callable
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.index.interfaces import Index
+from vibe_llms.daemons.agents import page
 from vibe_llms.daemons.agents.conversations import ConversationHandlers
-from vibe_llms.daemons.agents.page import produce_page_routes
 from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.routes import RunHandlers
 from vibe_llms.daemons.routes import Route
@@ -41,6 +41,6 @@ def produce_routes(
     routes = [
         *handlers.produce_routes(can_execute=can_execute),
         *ConversationHandlers(conversations, subscriptions, access).produce_routes(),
-        *produce_page_routes(access.hosts),
+        *page.produce_routes(access.hosts),
     ]
     return routes, handlers.drain

@@ -11,10 +11,10 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
-from vibe_llms.daemons.agents.page import PAGE_PATH
 from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.health import add_health
+from vibe_llms.daemons.page_files import PAGE_PATH
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.plugins.specification.daemons import Arrival, Demand, Reservation
