@@ -196,6 +196,7 @@ class GoogleCredentials:
 
         settings = self._settings()
         session = requests.Session()
+        session.headers["Connection"] = "close"  # the next token is requested in about an hour
         if proxy := settings.access_secret("proxy"):
             session.proxies = {"http": proxy.reveal(), "https": proxy.reveal()}
         if authorities := settings.access_path("certificate_authorities"):
