@@ -186,6 +186,8 @@ class CallFormat(Generic[In, Out]):
         stream: The format for streamed answers; ``None`` if the vendor does not stream.
         live: The format for input that is still arriving; ``None`` if the vendor takes only
             complete input.
+        usage_header: Header of an answer, in lower case, with the number of input tokens that the
+            body does not contain; empty if there is none.
     """
 
     path: str
@@ -196,6 +198,7 @@ class CallFormat(Generic[In, Out]):
     read: Callable[[bytes, In, ModelDescriptor], Out]
     stream: StreamFormat[In, Out] | None = None
     live: LiveFormat[Any, Out] | None = None
+    usage_header: str = ""
 
 
 class PieceWriter(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import attrs
 
@@ -21,6 +21,7 @@ from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.foundation.forms import EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss, Translation, refuse_losses
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.call_observing import report_retry
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 In = TypeVar("In", bound=CallRequest)
 Out = TypeVar("Out", bound=CallResult)
+_COUNT_DIGITS: Final = 15
 
 
 class RemoteCallModel(Generic[In, Out]):
@@ -86,11 +88,15 @@ class RemoteCallModel(Generic[In, Out]):
         """
         translation = self._write(request)
 
-        async def send() -> tuple[bytes, Ticket]:
+        async def send() -> tuple[bytes, Usage | None, Ticket]:
             return await self._send(translation.value)
 
-        body, ticket = await self._repeat(send)
-        return _complete(self._read(body, request), translation.losses, ticket)
+        body, usage, ticket = await self._repeat(send)
+        result = self._read(body, request)
+        if usage is not None and result.usage is None:
+            origin = attrs.evolve(result.origin, usage=usage)
+            result = cast(Out, attrs.evolve(cast(Any, result), origin=origin))
+        return _complete(result, translation.losses, ticket)
 
     def translate(self, request: In, *, streaming: bool = False) -> Translation[JsonObject]:
         """Translate a request for the vendor's batches.
@@ -239,12 +245,18 @@ class RemoteCallModel(Generic[In, Out]):
         detail = f"{provider} answered {path} with an invalid body: {error}."
         return self._client.clean(ConverseError(detail=detail, stage=Stage.DECODE))
 
-    async def _send(self, native: JsonObject | NativeCall) -> tuple[bytes, Ticket]:
-        """Send a call once; return the answer, and the ticket that still needs its usage."""
+    async def _send(self, native: JsonObject | NativeCall) -> tuple[bytes, Usage | None, Ticket]:
+        """Send a call once.
+
+        Returns:
+            The answer, the usage in its headers, and the ticket that still needs the usage.
+        """
         ticket = Ticket(self._client.limiter)
         try:
             async with await self._open(native, ticket) as exchange:
-                return await exchange.read(), ticket
+                tokens = exchange.headers.get(self._call_format.usage_header, "")
+                usage = Usage(input_tokens=int(tokens)) if _is_count(tokens) else None
+                return await exchange.read(), usage, ticket
         except ConverseError as error:
             ticket.report(error)
             raise
@@ -274,6 +286,10 @@ class RemoteCallModel(Generic[In, Out]):
             ticket=ticket,
             encoded=encoded,
         )
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS
 
 
 def _complete(result: Out, losses: tuple[Loss, ...], ticket: Ticket) -> Out:

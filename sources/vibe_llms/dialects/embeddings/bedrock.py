@@ -25,6 +25,7 @@ PROTOCOL: Final = "titan_embed"
 _TITAN: Final = "amazon.titan-embed"
 _TITAN_2: Final = "amazon.titan-embed-text-v2"
 _COHERE: Final = "cohere.embed"
+_TOKENS_HEADER: Final = "x-amzn-bedrock-input-token-count"
 _COHERE_3: Final = ("cohere.embed-english-v3", "cohere.embed-multilingual-v3")
 
 
@@ -44,7 +45,13 @@ def find_call_format(
     if _TITAN in model.name:
         return CallFormat(path=path, max_inputs=1, write=nativize_titan, read=read_titan)
     if _COHERE in model.name:
-        return attrs.evolve(cohere.CALL_FORMAT, path=path, protocol="", write=nativize_cohere)
+        return attrs.evolve(
+            cohere.CALL_FORMAT,
+            path=path,
+            protocol="",
+            write=nativize_cohere,
+            usage_header=_TOKENS_HEADER,
+        )
     return None
 
 

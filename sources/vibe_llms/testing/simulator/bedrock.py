@@ -63,8 +63,13 @@ Start = Mapping[str, Any] | None
 
 
 def produce_headers(request: SimulatedRequest) -> dict[str, str]:
-    """Create the vendor's own headers of an answer."""
-    return {"x-amzn-requestid": request.identity, "x-amzn-bedrock-invocation-latency": "7"}
+    """Create the vendor's own headers of an answer; Cohere's embeddings have their usage there."""
+    headers = {"x-amzn-requestid": request.identity, "x-amzn-bedrock-invocation-latency": "7"}
+    texts = request.body.get("texts") if isinstance(request.body, dict) else None
+    if isinstance(texts, list):
+        tokens = sum(len(str(text).split()) for text in texts)
+        headers["x-amzn-bedrock-input-token-count"] = str(tokens)
+    return headers
 
 
 def overflow(prompt: SimulatedPrompt, limit: int) -> SimulatedRefusal:

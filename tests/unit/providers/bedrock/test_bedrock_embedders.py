@@ -93,6 +93,8 @@ async def test_cohere_takes_many_texts(
         assert list(row) == pytest.approx(draw(text, width), abs=1e-6)
     assert [loss.path for loss in vectors.losses] == lost
     assert simulator.requests[0].body["input_type"] == "search_query"
+    assert vectors.usage is not None
+    assert vectors.usage.input_tokens == 4
 
 
 @pytest.mark.parametrize("model", [TITAN, COHERE])
