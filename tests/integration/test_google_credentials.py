@@ -26,11 +26,13 @@ from vibe_llms.exceptions import (
     TransportError,
 )
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.messages.contents import CacheHint
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers import anthropic, google
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.requirements import RequirementKind
+from vibe_llms.testing.simulator import Simulator
 
 REQUEST = Request(canisters=[UserCanister("Hello")])
 Access = Callable[..., Awaitable[ConverserModel]]
@@ -99,6 +101,27 @@ async def test_a_token_is_renewed_before_it_ends(
     cloud.token_error = (400, {"error": "invalid_grant"})
     assert await ask(model) == "Hi"
     assert cloud.asked[-1][1]["Authorization"] == "Bearer ya29.token-number-2"
+
+
+async def test_a_cached_prefix_belongs_to_the_project_of_the_credentials(
+    cloud: GoogleCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its description names the project, before the first request does."""
+    use_machine(monkeypatch, cloud)
+    rules = SupervisorCanister(["Be brief. " * 2000, CacheHint()])
+    async with Simulator() as simulator:
+        context = produce_context("vertex", tmp_path, cloud="vertex", base_url=simulator.url)
+        client = google.produce_provider(context).produce_client()
+        try:
+            model = await client.access_model("gemini-2.5-flash")
+            request = Request(canisters=[rules, UserCanister("Hello")], strict=True)
+            await model.converse(request, stream=False)
+        finally:
+            await client.close()
+        sent = [each.path.partition("/locations/")[0] for each in simulator.requests]
+        described = simulator.requests[1].body["model"]
+    assert sent == [f"/v1beta1/projects/{PROJECT}"] * 3
+    assert described.startswith(f"projects/{PROJECT}/locations/global/")
 
 
 @pytest.fixture(autouse=True)

@@ -318,8 +318,8 @@ async def test_requests_at_once_create_one_prefix(tmp_path: Path) -> None:
     assert (calls.count(LOOKED), calls.count(CREATED), calls.count(ANSWERED)) == (1, 1, 4)
 
 
-async def test_vertex_keeps_the_request_whole(tmp_path: Path) -> None:
-    """Its cached contents have other paths; the hint is reported."""
+async def test_vertex_gets_a_prefix_once(tmp_path: Path) -> None:
+    """Its cached contents lie below the project and the location."""
     settings = {"cloud": "vertex", "project": "p", "location": "global", "api_key": "token"}
     async with Simulator() as simulator:
         world = World(
@@ -330,7 +330,15 @@ async def test_vertex_keeps_the_request_whole(tmp_path: Path) -> None:
             directory=tmp_path,
         )
         async with world:
-            (response,) = await converse(world, "a")
-        (sent,) = simulator.requests
-    assert "cachedContent" not in sent.body
-    assert [loss.path for loss in response.losses] == ["canisters[0].content[1]"]
+            responses = await converse(world, "a", "b", strict=True)
+        calls = list_calls(simulator)
+        created, sent = simulator.requests[1], simulator.requests[-1].body
+    assert calls == [LOOKED, CREATED, ANSWERED, ANSWERED]
+    parent = "projects/p/locations/global"
+    assert created.path == f"/v1beta1/{parent}/cachedContents"
+    assert created.body["model"] == f"{parent}/publishers/google/models/gemini-2.5-flash"
+    assert sent["cachedContent"].startswith(f"{parent}/cachedContents/")
+    for response in responses:
+        assert response.losses == ()
+        assert response.usage is not None
+        assert (response.usage.cache_read_tokens or 0) > 2048

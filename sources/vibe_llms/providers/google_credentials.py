@@ -145,6 +145,11 @@ class GoogleCredentials:
             headers = {**headers, **_compose_headers(credentials)}
         return attrs.evolve(request, url=url, headers=headers)
 
+    async def find_project(self) -> str:
+        """Return the project of the credentials. Raises ConverseError."""
+        await self._renewal.access()
+        return self._require_project()
+
     def is_refused(self, request: WireRequest, exchange: Exchange) -> bool:
         """Return whether an answer has the status of an invalid token, and it was added here."""
         token = request.headers.get("authorization")

@@ -31,11 +31,11 @@ class CachedContents:
     """The cached contents that one provider knows.
 
     Args:
-        root: The beginning of the paths of the API.
+        path: The path of their list.
     """
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._known: OrderedDict[str, tuple[str, datetime]] = OrderedDict()
         self._refused: dict[str, str] = {}
         self._is_listed = False
@@ -99,7 +99,7 @@ class CachedContents:
         token = ""
         while True:
             query = urlencode({"pageSize": _PAGE} | ({"pageToken": token} if token else {}))
-            page: Any = await client.request_json("GET", f"{self._root}/cachedContents?{query}")
+            page: Any = await client.request_json("GET", f"{self._path}?{query}")
             for content in page.get("cachedContents") or ():
                 self._keep(content)
             before, token = token, page.get("nextPageToken") or ""
@@ -123,10 +123,6 @@ class CachedContents:
             if isinstance(error, ProviderError) and error.fault is ProviderFault.INVALID_REQUEST:
                 self._refused[digest] = error.detail  # it would refuse it each time
             raise
-
-    @property
-    def _path(self) -> str:
-        return f"{self._root}/cachedContents"
 
 
 def _digest(model: str, prefix: CachedPrefix) -> str:

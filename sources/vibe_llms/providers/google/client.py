@@ -91,7 +91,7 @@ class GoogleVendor(Vendor):
         if self._cached_contents is None:
             from vibe_llms.providers.google.cached_contents import CachedContents
 
-            self._cached_contents = CachedContents(self.compose_root())
+            self._cached_contents = CachedContents(self.compose_cache_path())
         return self._cached_contents
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
@@ -112,6 +112,10 @@ class GoogleVendor(Vendor):
     def compose_root(self) -> str:
         """Return the beginning of all paths."""
         return f"/{self.settings.values.get('api_version', self.version)}"
+
+    def compose_cache_path(self) -> str:
+        """Return the path of the cached contents."""
+        return f"{self.compose_root()}/cachedContents"
 
     def compose_resource(self, model: ModelDescriptor) -> str:
         """Return the resource name of a model."""

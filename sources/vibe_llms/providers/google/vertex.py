@@ -10,6 +10,8 @@ from urllib.parse import quote
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.google_credentials import (
@@ -50,9 +52,9 @@ class VertexVendor(GoogleVendor):
     }
     version = "v1beta1"
     quirks = Quirks(shows_thoughts=True, server_tools="vertex")
-    caches_prefixes = False
     upload_bytes = 0  # it has no files, only buckets
     cloud_credentials: GoogleCredentials
+    _found_project = ""
 
     def __init__(self, context: ProviderContext) -> None:
         super().__init__(context)
@@ -84,12 +86,32 @@ class VertexVendor(GoogleVendor):
         name = quote_name(model)
         if "/" not in name:
             name = f"publishers/google/models/{name}"
-        location = quote(self._access_location())
-        project = quote(self._access_project())
+        return f"{self._compose_location()}/{name}"
+
+    def compose_cache_path(self) -> str:
+        """Return the path of the project's cached contents."""
+        return f"{self.compose_root()}/{self._compose_location()}/cachedContents"
+
+    async def cache_prefix(
+        self,
+        request: Request,
+        translation: Translation[JsonObject],
+        client: VendorClient,
+        model: ModelDescriptor,
+    ) -> Translation[JsonObject]:
+        """Use the cached content of a prefix, whose description names the project.
+
+        See :meth:`.GoogleVendor.cache_prefix`.
+        """
+        if not self._access_project():
+            self._found_project = await self.cloud_credentials.find_project()
+        return await super().cache_prefix(request, translation, client, model)
+
+    def _compose_location(self) -> str:
+        project = quote(self._access_project() or self._found_project)
         if not project and not self.cloud_credentials.is_ready:
             refuse_requirements(self.context.name, self.survey_requirements())
-        project = project or PROJECT_MARK
-        return f"projects/{project}/locations/{location}/{name}"
+        return f"projects/{project or PROJECT_MARK}/locations/{quote(self._access_location())}"
 
     def produce_batches(self, client: VendorClient, path: str) -> VendorBatches | None:
         """Return no batches: those of the cloud read and write its buckets."""

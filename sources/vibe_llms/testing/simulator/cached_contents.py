@@ -31,7 +31,7 @@ def answer_cached_contents(purpose: str, request: SimulatedRequest) -> dict[str,
         return _describe(_create(request, contents))
     content = find_content(request, f"cachedContents/{request.names['content']}")
     if purpose == "cached_delete":
-        del contents[content["name"]]
+        del contents[request.names["content"]]
         return {}
     if purpose == "cached_change":
         content["end"] = request.now + _read_seconds(request.body)
@@ -40,7 +40,7 @@ def answer_cached_contents(purpose: str, request: SimulatedRequest) -> dict[str,
 
 def find_content(request: SimulatedRequest, name: str) -> dict[str, Any]:
     """Return a content that has not expired. Raises SimulatedRefusal."""
-    content: dict[str, Any] | None = _access_contents(request).get(name)
+    content: dict[str, Any] | None = _access_contents(request).get(name.rpartition("/")[2])
     if content is None or content["end"] <= request.now:
         message = "CachedContent not found (or permission denied)"
         raise SimulatedRefusal(403, "permission", message)
@@ -56,7 +56,7 @@ def use_cached_content(body: Mapping[str, Any], request: SimulatedRequest) -> di
             "CachedContent can not be used with GenerateContent request setting "
             "system_instruction, tools or tool_config.",
         )
-    model = f"models/{request.names['model']}"
+    model = f"{_find_parent(request)}models/{request.names['model']}"
     require(content["model"] == model, f"Model used by GenerateContent request ({model}) and "
             f"CachedContent ({content['model']}) has to be the same.")  # fmt: skip
     fields = content["fields"]
@@ -88,9 +88,9 @@ def _create(request: SimulatedRequest, contents: dict[str, Any]) -> dict[str, An
         f"Cached content is too small. total_token_count={tokens}, "
         f"min_total_token_count={MIN_TOKENS}",
     )
-    name = f"cachedContents/{request.mint('', 12).lower()}"
-    contents[name] = content = {
-        "name": name,
+    identity = request.mint("", 12).lower()
+    contents[identity] = content = {
+        "name": f"{request.path[1:].partition('/')[2]}/{identity}",
         "model": body["model"],
         "displayName": body.get("displayName", ""),
         "fields": fields,
@@ -99,6 +99,12 @@ def _create(request: SimulatedRequest, contents: dict[str, Any]) -> dict[str, An
         "end": request.now + _read_seconds(body),
     }
     return content
+
+
+def _find_parent(request: SimulatedRequest) -> str:
+    """Return the beginning of a model's name: on Vertex AI, its project and location."""
+    before = request.path[1:].partition("/")[2].partition("models/")[0]
+    return before
 
 
 def _read_seconds(body: Mapping[str, Any]) -> int:
