@@ -60,6 +60,12 @@ export function say(text, isQuiet = false) {
   place.textContent = sanitize(text);
 }
 
+// Use the style sheet of a part of the page.
+export function loadStyle(name) {
+  if (document.querySelector(`link[href="${name}"]`)) return;
+  document.head.append(make('link', { rel: 'stylesheet', href: name }));
+}
+
 // Offer a file as a download.
 export function save(blob, name) {
   const url = URL.createObjectURL(blob);

@@ -13,6 +13,8 @@ const LOOK = 2000;
 const VIEWS = [
   [/^#\/talk$/, showTalk],
   [/^#\/talk\/([^/]+)$/, showTalk],
+  [/^#\/talk\/([^/]+)\/(\d{1,7})$/, showTalk],
+  [/^#\/compare\/([^/]+)\/([^/]+)$/, async (...given) => (await import('./talk-compare.js')).showComparison(...given)],
   [/^#\/runs$/, showRuns],
   [/^#\/runs\/([^/]+)$/, showRun],
   [/^#\/approvals$/, showApprovals],

@@ -3,10 +3,12 @@ import { ask as askPerson, complain, composeCopy, make, press, quote, save, say,
 import { ask, fetchDocument, follow, post, Refusal } from './service.js';
 import { placeApprovals } from './approvals.js';
 import { encode } from './attachments.js';
+import { composeBranches, linkToComparison } from './branches.js';
 import { composeComposer } from './composer.js';
 import { composeLive } from './live.js';
 import { composeMessages, readFirstWords, readText } from './messages.js';
 import { composeChoices, readOffers, recallChoice } from './models.js';
+import { choose } from './palette.js';
 import { collect, OPEN } from './runs.js';
 import { tellShown } from './shell.js';
 import { composeText } from './texts.js';
@@ -18,12 +20,13 @@ const RECENT = 30;
 const NEAR = 160; // pixels from the end at which new text is followed
 
 // The page is drawn at once; models and tools, which the daemon may have to ask for, are filled in.
-export function showTalk(main, signal, id = '') {
-  return id ? showThread(main, signal, id) : showNew(main, signal);
+export function showTalk(main, signal, id = '', at = undefined) {
+  return id ? showThread(main, signal, id, at) : showNew(main, signal);
 }
 
-export function linkToTalk(id) {
-  return `#/talk/${encodeURIComponent(id)}`;
+// Address of a conversation, at a message if one is given.
+export function linkToTalk(id, at) {
+  return `#/talk/${encodeURIComponent(id)}${at === undefined ? '' : `/${at}`}`;
 }
 
 // --- a new conversation -----------------------------------------------------------------------
@@ -52,7 +55,7 @@ async function showNew(main, signal) {
     }
   }
   const welcome = make('div', { class: 'welcome' }, heading, notices, composer.element);
-  show(main, composeFrame(recent, welcome));
+  show(main, composeFrame(recent, null, welcome));
   composer.adopt('');
   tellShown();
   composer.focus();
@@ -82,8 +85,8 @@ function composeAdvice() {
   );
 }
 
-function composeFrame(recent, ...parts) {
-  return make('div', { class: 'talk' }, recent.element, make('div', { class: 'thread' }, ...parts));
+function composeFrame(recent, branches, ...parts) {
+  return make('div', { class: 'talk' }, recent.element, branches?.element, make('div', { class: 'thread' }, ...parts));
 }
 
 // The latest conversations, beside the open one.
@@ -108,7 +111,7 @@ function composeRecent(signal, current = '') {
 
 // --- one conversation -------------------------------------------------------------------------
 
-async function showThread(main, signal, id) {
+async function showThread(main, signal, id, at) {
   const path = `conversations/${encodeURIComponent(id)}`;
   const heading = make('h1', {});
   const facts = make('p', { class: 'facts' });
@@ -118,6 +121,7 @@ async function showThread(main, signal, id) {
   const live = composeLive();
   const notice = make('div', { class: 'ending', hidden: true });
   const recent = composeRecent(signal, id);
+  const branches = composeBranches(id, signal, { link: linkToTalk, onChange: showSwitches });
   const choice = recallChoice();
   let offers; // null if this page cannot start runs
   let run = null;
@@ -152,6 +156,12 @@ async function showThread(main, signal, id) {
     for (const each of buttons) each.disabled = false;
     if (document.activeElement === document.body) focused.focus({ preventScroll: true });
   }
+  function goToMessage(index) {
+    const article = messages.children[Math.min(index, messages.childElementCount - 1)];
+    article?.setAttribute('tabindex', '-1');
+    article?.focus({ preventScroll: true });
+    article?.scrollIntoView({ block: 'center' });
+  }
   function goTo(where) {
     if (!signal.aborted) location.hash = linkToTalk(where);
   }
@@ -177,6 +187,16 @@ async function showThread(main, signal, id) {
     return page;
   }
 
+  // Message by message, the other versions that other branches have.
+  function showSwitches() {
+    for (const [index, article] of Array.from(messages.children).entries()) {
+      const place = article.querySelector('footer');
+      place.querySelector('.switch')?.remove();
+      const buttons = branches.composeSwitch(index);
+      if (buttons) place.prepend(buttons);
+    }
+  }
+
   function composeFacts({ count: number, metadata, notices }) {
     const parent = metadata.parent?.identity;
     return [
@@ -194,7 +214,10 @@ async function showThread(main, signal, id) {
     const { data } = run.waiting || approvals.childElementCount ? await ask(`runs/${encodeURIComponent(id)}/approvals`, { signal }) : { data: [] };
     placeApprovals(approvals, id, data);
     showEnding();
-    if (run.state === 'ended' && before && OPEN.has(before.state)) recent.look().catch(() => {});
+    if (run.state === 'ended' && before && OPEN.has(before.state)) {
+      recent.look().catch(() => {});
+      branches.look().catch(() => {});
+    }
   }
 
   function showEnding() {
@@ -342,6 +365,11 @@ async function showThread(main, signal, id) {
       await look();
       say('Renamed.');
     });
+  const compare = () =>
+    attempt(async () => {
+      const other = await chooseOther(id);
+      if (other) location.hash = linkToComparison(id, other);
+    });
   const write = () =>
     attempt(async () => {
       const written = await fetchDocument(`${path}/export?format=${form.value}`);
@@ -363,10 +391,11 @@ async function showThread(main, signal, id) {
     { class: 'actions' },
     press('Rename', rename, { id: 'rename' }),
     press('Fork', () => goToFork(), { id: 'fork' }),
+    press('Compare', compare, { id: 'compare' }),
     make('span', { class: 'joined' }, press('Export as', write, { id: 'export' }), form),
   );
   const foot = make('div', { class: 'foot' });
-  show(main, composeFrame(recent, make('div', { class: 'head' }, make('div', {}, heading, facts), actions), messages, pending, approvals, live.element, notice, foot));
+  show(main, composeFrame(recent, branches, make('div', { class: 'head' }, make('div', {}, heading, facts), actions), messages, pending, approvals, live.element, notice, foot));
   const page = await look();
   adoptSpec(choice, run?.spec, page.metadata.model);
   adopted = choice.model;
@@ -375,8 +404,10 @@ async function showThread(main, signal, id) {
   composer.adopt(id);
   tellShown();
   if (foot.contains(composer.element)) composer.focus();
-  scrollTo(0, document.documentElement.scrollHeight);
+  if (at === undefined) scrollTo(0, document.documentElement.scrollHeight);
+  else goToMessage(Number(at));
   watch();
+  branches.look().catch((error) => signal.aborted || complain(error));
   offers = await readOffers();
   if (signal.aborted) return;
   if (!offers) {
@@ -387,6 +418,20 @@ async function showThread(main, signal, id) {
   show(composer.chips, chips.model, chips.tools);
   Array.from(messages.children).forEach((each, index) => show(each.querySelector('.verbs'), verbs(each.canister, index)));
   showEnding();
+}
+
+// Ask for another conversation: a branch of this one, one of the latest, or one that contains words.
+async function chooseOther(id) {
+  const [family, recent] = await Promise.all([ask(`conversations/${encodeURIComponent(id)}/family`), ask(`conversations?limit=${RECENT}`)]);
+  const describe = (row, group) => ({ label: row.own_words || titleOf(row), group, id: row.id, facts: [count(row.canisters, 'message')] });
+  const known = new Set(family.data.map((row) => row.id));
+  const rows = [...family.data.map((row) => describe(row, 'Branches')), ...recent.data.filter((row) => !known.has(row.id)).map((row) => describe(row, 'Latest'))];
+  const find = async (words) => {
+    const { data } = await ask(`conversations?${new URLSearchParams({ query: words, limit: '20' })}`);
+    return data.map((hit) => ({ label: hit.name || hit.snippet, group: 'Found', id: hit.id }));
+  };
+  const chosen = await choose('Compare with', rows.filter((row) => row.id !== id), { find, placeholder: 'Compare with a branch or another conversation' });
+  return chosen?.id;
 }
 
 function composeField(text) {

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
+from support.screens.browsers import Tab, open_browser
 from support.screens.terminals import Terminals
 from support.vendors import embedded
 from vibe_llms.models.catalogue import Catalogue
@@ -48,6 +50,22 @@ def open_terminal(tmp_path: Path) -> Iterator[Terminals]:
     terminals = Terminals(tmp_path)
     yield terminals
     terminals.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
+    """One browser for all tests of a module."""
+    async with open_browser(tmp_path_factory.mktemp("browser")) as tab:
+        yield tab
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tab(browser: Tab) -> Tab:
+    """An empty page."""
+    await browser.look()
+    await browser.visit("about:blank")
+    browser.forget()
+    return browser
 
 
 class NobodyToAsk:

@@ -65,7 +65,7 @@ async def test_what_is_answered_is_described(tmp_path: Path) -> None:
             path: (await daemon.ask("GET", path.replace("{id}", run_id)))[1]
             for path in (
                 *("/runs", "/runs/{id}", "/runs/{id}/approvals"),
-                *("/conversations", "/conversations/{id}"),
+                *("/conversations", "/conversations/{id}", "/conversations/{id}/family"),
             )
         }
 
@@ -120,12 +120,14 @@ async def fill(daemon: Daemon) -> dict[tuple[str, str], dict[str, str]]:
         ("post", "/fork"),
         ("get", "/export"),
         ("get", "/contents/{content}"),
+        ("get", "/family"),
+        ("get", "/difference"),
     ):
         conversation = Conversation()
         said = FileContent(data=b"x", mime_type="text/plain", name="x.txt")
         conversation.add_user_message(said)
         conversation.save(daemon.premises.store)
-        names = {"id": conversation.id, "content": str(said.content_id)}
+        names = {"id": conversation.id, "content": str(said.content_id), "other": conversation.id}
         there[method, "/conversations/{id}" + path] = names
     return there
 

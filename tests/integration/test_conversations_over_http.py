@@ -296,3 +296,49 @@ async def test_an_index_that_is_given_is_asked_for_conversations_alone(tmp_path:
         _, told = await daemon.ask("GET", "/conversations")
         assert index.asked == 1
         assert [each["id"] for each in told["data"]] == [run_id]
+
+
+async def test_a_family_and_a_difference_are_those_of_the_command_line(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        root = keep(daemon, "one")
+        store = daemon.premises.store
+        store.append(root, [AssistantCanister("1"), UserCanister("two")])
+        _, forked = await daemon.ask("POST", f"/conversations/{root}/fork", {"from_index": 2})
+        child = forked["id"]
+        store.append(child, [UserCanister("three"), AssistantCanister("3"), UserCanister("four")])
+        _, told = await daemon.ask("GET", f"/conversations/{child}/family")
+        assert told["root"] == root
+        facts = ("id", "parent", "depth", "shared", "canisters", "own_words")
+        assert [[each[fact] for fact in facts] for each in told["data"]] == [
+            [root, None, 0, None, 3, ""],
+            [child, root, 1, 2, 5, "three"],
+        ]
+        path = f"/conversations/{root}/difference"
+        _, told = await daemon.ask("GET", f"{path}?other={child}&limit=1")
+        assert (told["first"], told["second"]) == (root, child)
+        assert (told["common"]["messages"], told["common"]["last"]["index"]) == (2, 1)
+        assert (told["count"], told["has_more"]) == (2, True)
+        (turn,) = told["data"]
+        assert (turn["first"], turn["second"]) == (2, 2)
+        assert turn["messages"][0]["words"] == [["removed", "two"], ["added", "three"]]
+        _, told = await daemon.ask("GET", f"{path}?other={child}&after=1")
+        assert (told["data"][0]["first"], told["has_more"]) == (None, False)
+        for query in ("", "?other=", "?other=unknown", f"?other={child}&after=x"):
+            status, _ = await daemon.ask("GET", path + query)
+            assert status == (404 if "unknown" in query else 400)
+
+
+async def test_a_family_has_no_conversations_of_others(tmp_path: Path) -> None:
+    async with serving(tmp_path, authorizer=FriendAuthorizer()) as daemon:
+        run = await daemon.start(DONE, **ANN)
+        await daemon.premises.wait(run, "ended", subject="ann")
+        _, forked = await daemon.ask("POST", f"/conversations/{run}/fork", {}, **ANN)
+        store = daemon.premises.store
+        foreign = store.fork(run)
+        store.update_metadata(foreign, tags=("owner:bob",))
+        _, told = await daemon.ask("GET", f"/conversations/{run}/family", **ANN)
+        assert [each["id"] for each in told["data"]] == [run, forked["id"]]
+        _, told = await daemon.ask("GET", f"/conversations/{foreign}/family", **BOB)
+        assert [each["id"] for each in told["data"]] == [foreign]
+        path = f"/conversations/{run}/difference?other={foreign}"
+        assert [(await daemon.ask("GET", path, **each))[0] for each in (ANN, BOB)] == [404, 404]

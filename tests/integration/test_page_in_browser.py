@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from support.daemons.run_daemons import serving
 from support.flows.flow_tasks import compose_task
 from support.gateways.authorizers import FriendAuthorizer
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
-from support.screens.browsers import Tab, open_browser
+from support.screens.browsers import Tab
+from support.screens.talking import PIXEL, has
 from vibe_llms import Conversation
 from vibe_llms.daemons.agents.viewing import produce_view
 from vibe_llms.daemons.arrivals import find_hosts
@@ -32,9 +31,6 @@ ATTACK = (
     " \x1b[2J \u2066"
 )
 SEEN = ATTACK.replace("\u202e", "\ufffd").replace("\x1b", "\u241b").replace("\u2066", "\ufffd")
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 DONE = [say(f"Done. {ATTACK}")]
 
 
@@ -44,27 +40,6 @@ def pay(to: str, amount: int) -> str:
 
 
 PAY = produce_invoker(pay, effect="once", needs_approval=True)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
-    """One browser for all."""
-    async with open_browser(tmp_path_factory.mktemp("browser")) as tab:
-        yield tab
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def tab(browser: Tab) -> Tab:
-    """An empty page."""
-    await browser.look()
-    await browser.visit("about:blank")
-    browser.forget()
-    return browser
-
-
-def has(text: str, place: str = "main") -> str:
-    """An expression: a place shows a text."""
-    return f"document.querySelector({json.dumps(place)})?.textContent.includes({json.dumps(text)})"
 
 
 async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_path: Path) -> None:
@@ -321,7 +296,9 @@ async def test_a_picture_is_seen_and_a_file_can_be_kept(tab: Tab, tmp_path: Path
     async with serving(tmp_path) as daemon:
         conversation = Conversation()
         file = FileContent(data=b"<script>", mime_type="text/html", name="x.html")
-        picture = ImageContent(data=PIXEL, mime_type="image/png", name="pixel.png")
+        picture = ImageContent(
+            data=base64.b64decode(PIXEL), mime_type="image/png", name="pixel.png"
+        )
         elsewhere = ImageContent(url="https://example.org/x.png", mime_type="image/png")
         conversation.add_user_message([picture, file, elsewhere])
         conversation.save(daemon.premises.store)

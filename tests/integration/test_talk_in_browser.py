@@ -5,39 +5,36 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import attrs
 import pytest
-import pytest_asyncio
 
-from support.daemons.run_daemons import Daemon, serving
+from support.daemons.run_daemons import serving
 from support.gateways.authorizers import KeyAuthorizer
-from support.runs.acting import invoke, say
+from support.runs.acting import say
 from support.runs.hosted import Premises
 from support.runs.scripting import hold_slow_answers, write_script
-from support.screens.browsers import Tab, open_browser
+from support.screens.browsers import Tab
+from support.screens.talking import (
+    ARTICLES,
+    FIELD,
+    PAY,
+    PIXEL,
+    SCRIPT,
+    Tap,
+    open_talk,
+    read_id,
+    send,
+)
 from vibe_llms import Conversation, ImageContent, TextualContent
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.agents.viewing import produce_view
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.server import Server, ServerSettings
-from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.views import text_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
-SCRIPT = [
-    {"match": "pay", "contents": [{"reasoning": "She is owed."}, invoke("pay", to="Ann")]},
-    {"match": "slow", "contents": [say("one two three")], "delay_seconds": 0.01},
-    {"match": "fail", "contents": [say("x")], "fault": {"at_chunk": 0, "kind": "invalid-request"}},
-    {"contents": [say("You said: {input}")]},
-]
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
-    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 # POST requests are noted, and wait while `held`; others fail that match `broken`.
 HOLD = """(() => {
   const send = window.fetch;
@@ -56,68 +53,6 @@ ATTACH = """(() => {
   const options = { bubbles: true, cancelable: true, clipboardData: data };
   document.querySelector('#prompt').dispatchEvent(new ClipboardEvent('paste', options));
 })()"""
-FIELD = "document.querySelector('#prompt')?.value"
-ARTICLES = "Array.from(document.querySelectorAll('.messages:not(.pending) > article'))"
-
-
-def pay(to: str) -> str:
-    """Pays somebody."""
-    return f"paid {to}"
-
-
-PAY = produce_invoker(pay, effect="once", needs_approval=True)
-
-
-@attrs.define
-class Tap:
-    """Lets pieces of slow answers pass."""
-
-    pieces: int = 0
-
-    def may_go(self, _: str | None) -> bool:
-        self.pieces -= 1
-        return self.pieces >= 0
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
-    """One browser for all tests."""
-    async with open_browser(tmp_path_factory.mktemp("browser")) as tab:
-        yield tab
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def tab(browser: Tab) -> Tab:
-    """An empty page."""
-    await browser.look()
-    await browser.visit("about:blank")
-    browser.forget()
-    return browser
-
-
-async def open_talk(tab: Tab, daemon: Daemon, folder: Path) -> None:
-    """Open the page with the scripted model chosen."""
-    path = write_script(folder, *SCRIPT)
-    choice = json.dumps({"model": f"scripted:{path}", "ensembles": ["any"]})
-    await tab.visit(f"{daemon.url}/page/#/conversations")
-    name = "'vibe-choice ' + new URL('../', document.baseURI)"
-    await tab.evaluate(f"sessionStorage.setItem({name}, {json.dumps(choice)})")
-    await tab.evaluate("location.hash = '#/talk'")
-    await tab.wait_for("document.activeElement.id === 'prompt'")
-
-
-async def send(tab: Tab, text: str) -> None:
-    """Write a message, and send it with Enter."""
-    await tab.wait_for("document.querySelector('#prompt')")
-    await tab.evaluate("document.querySelector('#prompt').focus()")
-    await tab.type(text)
-    await tab.press("Enter")
-
-
-async def read_id(tab: Tab) -> str:
-    """Return the id of the open conversation."""
-    await tab.wait_for("/^#.talk.[^/]+$/.test(location.hash)")
-    return str(await tab.evaluate("location.hash.split('/')[2]"))
 
 
 async def test_a_conversation_begins_calls_a_tool_and_continues(tab: Tab, tmp_path: Path) -> None:

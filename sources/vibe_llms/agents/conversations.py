@@ -14,6 +14,11 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange.formats import find_format, write_document
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
+from vibe_llms.conversations.lineage.differences import (
+    ConversationDifference,
+    compare_conversations,
+)
+from vibe_llms.conversations.lineage.families import Relative, survey_family
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.names import read_name
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
@@ -166,6 +171,21 @@ class LocalConversations:
         """Return the history; damaged parts are omitted and reported."""
         self.runs.ensure_access(identity, subject)
         return self.store.read(identity, tolerant=True)
+
+    @in_thread
+    def survey_family(self, identity: str, *, subject: str = "") -> Relative:
+        """Return the forks of a conversation and of its ancestors; only those of the caller."""
+        self.runs.ensure_access(identity, subject)
+        return survey_family(
+            self.index, identity, admits=lambda each: self._belongs_to(each, subject)
+        )
+
+    @in_thread
+    def compare(self, first: str, second: str, *, subject: str = "") -> ConversationDifference:
+        """Compare two conversations turn by turn, as ``vibe diff`` does."""
+        for identity in (first, second):
+            self.runs.ensure_access(identity, subject)
+        return compare_conversations(self.store, first, second)
 
     @in_thread
     def read_content(

@@ -20,10 +20,38 @@ from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     CacheHint,
     MediaContent,
+    NativeContent,
+    ReasoningContent,
     RefusalContent,
     TextualContent,
 )
 from vibe_llms.messages.texts import BOUNDARY
+
+
+def describe_contents(canister: AnyCanister) -> list[tuple[str, str]]:
+    """Return what a canister says as pairs of kind and text; media by their names.
+
+    The kinds are ``call``, ``text``, ``reasoning``, ``refusal`` and ``note``.
+    """
+    pieces: list[tuple[str, str]] = []
+    if isinstance(canister, InvocationCanister):
+        pieces.append(("call", f"{canister.name}({canister.arguments})"))
+    for content in canister.content:
+        match content:
+            case TextualContent():
+                pieces.append(("text", content.text))
+            case ReasoningContent():
+                pieces.append(("reasoning", content.text or "\n\n".join(content.summary)))
+            case RefusalContent():
+                pieces.append(("refusal", content.text))
+            case NativeContent():
+                pieces.append(("note", content.text or f"[{content.kind}]"))
+            case CacheHint():
+                pass
+            case _:
+                source = content.name or content.url or content.file_id or content.content_id
+                pieces.append(("note", f"[{content.type} {source}, {content.mime_type}]"))
+    return [(kind, text) for kind, text in pieces if text]
 
 
 def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:

@@ -17,7 +17,20 @@ import aiohttp
 
 _ADDRESS = re.compile(rb"DevTools listening on (ws://\S+)")
 _SECONDS = 60
-_KEY_CODES = {"Enter": 13, "Tab": 9, " ": 32, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38}
+_KEY_CODES = {
+    "Enter": 13,
+    "Tab": 9,
+    " ": 32,
+    "Escape": 27,
+    "PageUp": 33,
+    "PageDown": 34,
+    "End": 35,
+    "Home": 36,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+}
 
 
 class Tab:

@@ -37,6 +37,11 @@ def _extend(schema: JsonObject, required: Collection[str] = (), **more: JsonObje
     }
 
 
+def _describe_object(**properties: JsonObject) -> JsonObject:
+    """Return the schema of an object with these properties, all of them required."""
+    return {"type": "object", "required": [*properties], "properties": properties}
+
+
 _FLAG: Final[JsonObject] = {"type": "boolean"}
 _METADATA: Final = describe_class(ConversationMetadata)
 _TEXT: Final[JsonObject] = {"type": "string"}
@@ -71,6 +76,41 @@ CONVERSATION: Final = _extend(
     count=_COUNT,
     has_more=_FLAG,
     notices={"type": "array", "items": _TEXT},
+)
+FAMILY: Final = _extend(
+    _list(
+        "Family",
+        _extend(
+            describe_class(ConversationRow),
+            depth=_COUNT,
+            shared={"type": ["integer", "null"]},
+            own_role=_TEXT,
+            own_words=_TEXT,
+        ),
+    ),
+    root=_TEXT,
+)
+_MESSAGE: Final[JsonObject] = {"type": ["object", "null"]}
+_NUMBER: Final[JsonObject] = {"type": ["integer", "null"]}
+DIFFERENCE: Final = _extend(
+    _list(
+        "Difference",
+        _describe_object(
+            first=_NUMBER,
+            second=_NUMBER,
+            messages={
+                "type": "array",
+                "items": _describe_object(
+                    first=_MESSAGE, second=_MESSAGE, words={"type": "array", "items": {}}
+                ),
+            },
+        ),
+    ),
+    first=_TEXT,
+    second=_TEXT,
+    common=_describe_object(messages=_COUNT, turns=_COUNT, shared=_COUNT, last=_MESSAGE),
+    count=_COUNT,
+    has_more=_FLAG,
 )
 RENAMED_CONVERSATION: Final[JsonObject] = {
     "title": "NamedConversation",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Final
 
 import attrs
 
 from vibe_llms.agents.conversations import LocalConversations
+from vibe_llms.conversations.lineage.exporting import (
+    export_common,
+    export_family,
+    export_turns,
+)
 from vibe_llms.daemons.agents import answer_schemas
 from vibe_llms.daemons.agents.request_bodies import read_json
 from vibe_llms.daemons.agents.route_access import LIMIT, RouteAccess, RouteRow, read_limit, refuse
-from vibe_llms.daemons.agents.schemas import BY, CONVERSATION_FORK, RENAMING, TEXT
+from vibe_llms.daemons.agents.schemas import BY, CONVERSATION_FORK, INDEX, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
@@ -91,7 +97,7 @@ class ConversationHandlers:
                 self._read,
                 "Return the messages of a conversation.",
                 answer=answer_schemas.CONVERSATION,
-                queries={"limit": LIMIT, "after": {"type": "integer", "minimum": 0}},
+                queries={"limit": LIMIT, "after": INDEX},
             ),
             RouteRow(
                 "PATCH",
@@ -111,6 +117,21 @@ class ConversationHandlers:
                 answer=answer_schemas.FORKED_CONVERSATION,
                 request_headers={"Idempotency-Key": TEXT},
                 status=201,
+            ),
+            RouteRow(
+                "GET",
+                f"{path}/family",
+                self._survey_family,
+                "List the forks of a conversation and of its ancestors.",
+                answer=answer_schemas.FAMILY,
+            ),
+            RouteRow(
+                "GET",
+                f"{path}/difference",
+                self._compare,
+                "Compare a conversation with another one.",
+                answer=answer_schemas.DIFFERENCE,
+                queries={"other": TEXT, "limit": LIMIT, "after": INDEX},
             ),
             RouteRow(
                 "GET",
@@ -192,6 +213,28 @@ class ConversationHandlers:
         body = {"id": child, "parent": parent}
         await call.send_json(body, 201, {"location": f"/conversations/{child}"})
 
+    async def _survey_family(self, call: HttpCall, subject: str) -> None:
+        family = await self.conversations.survey_family(call.names["id"], subject=subject)
+        await call.send_json({"root": family.row.id, "data": export_family(family)})
+
+    async def _compare(self, call: HttpCall, subject: str) -> None:
+        query, other = call.query, call.query.get("other", "")
+        limit, after = read_limit(query.get("limit")), _read_index(query.get("after", "0"))
+        if not other:
+            raise refuse("other", "Pass the id of the conversation to compare with.")
+        difference = await self.conversations.compare(call.names["id"], other, subject=subject)
+        end = after + limit
+        turns = await asyncio.to_thread(export_turns, difference.turns[after:end])
+        body = {
+            "first": difference.first,
+            "second": difference.second,
+            "common": export_common(difference),
+            "count": len(difference.turns),
+            "data": turns,
+            "has_more": len(difference.turns) > end,
+        }
+        await call.send_json(body)
+
     async def _export(self, call: HttpCall, subject: str) -> None:
         file_format = call.query.get("format", "markdown")
         document = await self.conversations.export(call.names["id"], file_format, subject=subject)
@@ -225,4 +268,4 @@ def _is_plain_type(mime_type: str) -> bool:
 def _read_index(value: str) -> int:
     if value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
-    raise refuse("after", "The value must be the number of canisters to skip.")
+    raise refuse("after", "The value must be the number of entries to skip.")

@@ -10,6 +10,7 @@ from vibe_llms.invocables.approvals import Decision, Scope
 from vibe_llms.runs.surveying import STATES
 
 TEXT: Final[JsonObject] = {"type": "string"}
+INDEX: Final[JsonObject] = {"type": "integer", "minimum": 0}
 BY: Final[JsonObject] = {"enum": ["words", "meaning"]}
 STATE: Final[JsonObject] = {
     "type": "string",

@@ -19,15 +19,8 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.output import mark_error, reveal, sanitize, shorten, style
 from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
-from vibe_llms.messages.contents import (
-    CacheHint,
-    NativeContent,
-    ReasoningContent,
-    RefusalContent,
-    TextualContent,
-)
 from vibe_llms.messages.losses import Loss
-from vibe_llms.messages.views import text_of
+from vibe_llms.messages.views import describe_contents, text_of
 
 if TYPE_CHECKING:  # importing them takes time, and only invocations need them
     from vibe_llms.events.flow import LogEvent
@@ -158,26 +151,10 @@ def _name_part(path: str) -> str:
 
 def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
     """Return the contents of a canister as pairs of kind and text; media by their names."""
-    pieces: list[tuple[str, str]] = []
-    if isinstance(canister, InvocationCanister):
-        pieces.append(("note", f"→ {reveal(canister.name)}({reveal(canister.arguments)})"))
-    for content in canister.content:
-        match content:
-            case TextualContent():
-                pieces.append(("text", content.text))
-            case ReasoningContent():
-                text = content.text or "\n\n".join(content.summary)
-                pieces.append(("reasoning", text))
-            case RefusalContent():
-                pieces.append(("refusal", content.text))
-            case NativeContent():
-                pieces.append(("note", content.text or f"[{content.kind}]"))
-            case CacheHint():
-                pass
-            case _:
-                source = content.name or content.url or content.file_id or content.content_id
-                pieces.append(("note", f"[{content.type} {source}, {content.mime_type}]"))
-    return [(kind, text) for kind, text in pieces if text]
+    return [
+        ("note", f"→ {reveal(text)}") if kind == "call" else (kind, text)
+        for kind, text in describe_contents(canister)
+    ]
 
 
 @define

@@ -71,41 +71,19 @@ def diff(first: str, second: str, as_json: bool) -> int:
 
 
 def _describe(difference: ConversationDifference) -> dict[str, Any]:
-    from vibe_llms.messages.codec.converter import produce_converter
-
-    unstructure = produce_converter().unstructure
-
-    def describe(canister: AnyCanister | None, index: int | None) -> dict[str, Any] | None:
-        return None if canister is None else {"index": index, **unstructure(canister)}
+    from vibe_llms.conversations.lineage.exporting import export_common, export_turns
 
     return {
         "first": difference.first,
         "second": difference.second,
-        "common": {
-            "messages": difference.common,
-            "turns": difference.common_turns,
-            "shared": difference.shared,
-            "last": describe(difference.last_common, difference.common - 1),
-        },
-        "turns": [
-            {
-                "first": turn.first and turn.first.number,
-                "second": turn.second and turn.second.number,
-                "messages": [
-                    {
-                        "first": describe(each.first, each.first_index),
-                        "second": describe(each.second, each.second_index),
-                        "words": _compare_texts(each),
-                    }
-                    for each in turn.messages
-                ],
-            }
-            for turn in difference.turns
-        ],
+        "common": export_common(difference),
+        "turns": export_turns(difference.turns),
     }
 
 
 def _show(difference: ConversationDifference) -> None:
+    from vibe_llms.conversations.lineage.exporting import compare_texts
+
     write_styled(f"- {difference.first}", "red")
     write_styled(f"+ {difference.second}", "green")
     write_styled(_describe_common(difference), "dim")
@@ -114,7 +92,7 @@ def _show(difference: ConversationDifference) -> None:
         write_styled(_describe_turn(turn), "bold")
         for message in turn.messages:
             write_styled(_describe_message(message), "cyan")
-            _write_words(_compare_texts(message))
+            _write_words(compare_texts(message))
     if not difference.turns:
         note("No differences.")
 
@@ -159,20 +137,7 @@ def _describe_message(message: MessageDifference) -> str:
     return " · ".join([" ".join(parts), *([" / ".join(dict.fromkeys(models))] if models else [])])
 
 
-def _compare_texts(message: MessageDifference) -> list[tuple[Change, str]]:
-    from vibe_llms.conversations.lineage.differences import compare_words
-
-    first, second = map(_write_text, (message.first, message.second))
-    if message.second is None:
-        return [("removed", first)]
-    if message.first is None:
-        return [("added", second)]
-    return list(compare_words(first, second))
-
-
-def _write_text(canister: AnyCanister | None) -> str:
-    if canister is None:
-        return ""
+def _write_text(canister: AnyCanister) -> str:
     from vibe_llms.interfaces.cli.chat.output import describe_canister
 
     return "\n".join(text for _, text in describe_canister(canister))

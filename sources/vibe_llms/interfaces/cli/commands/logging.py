@@ -46,11 +46,12 @@ def log(identity: str | None, graph: bool, as_json: bool) -> None:
     if graph:
         from vibe_llms.conversations.lineage.families import survey_family
 
-        rows = open_index(store).survey(limit=None, parts=True)
-        family = survey_family(store, rows, found)
+        index = open_index(store)
+        family = survey_family(index, found)
         if as_json:
             write_json(_describe_family(family))
         else:
+            rows = index.survey(limit=None, parts=True)
             _draw(family, found, _shorten_ids(row.id for row in rows))
         return
     from vibe_llms.conversations.lineage.turns import split_turns
@@ -97,16 +98,9 @@ def _write_question(turn: Turn) -> str:
 
 
 def _describe_family(relative: Relative) -> dict[str, Any]:
-    """Describe a tree as a flat list, since a chain of forks can be longer than JSON may nest."""
-    from vibe_llms.conversations.lineage.families import walk
+    from vibe_llms.conversations.lineage.exporting import export_family
 
-    return {
-        "root": relative.row.id,
-        "conversations": [
-            {**each.row._asdict(), "depth": each.depth, "shared": each.shared}
-            for each in walk(relative)
-        ],
-    }
+    return {"root": relative.row.id, "conversations": export_family(relative)}
 
 
 def _shorten_ids(identities: Iterable[str]) -> dict[str, str]:
