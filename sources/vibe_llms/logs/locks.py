@@ -35,8 +35,9 @@ if sys.platform == "win32":
             return False
         return True
 
-    def _release(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    def unlock(lock: FileIO) -> None:
+        """Release a lock, and leave its file open."""
+        msvcrt.locking(lock.fileno(), msvcrt.LK_UNLCK, 1)
 
 else:
     import fcntl
@@ -48,8 +49,9 @@ else:
             return False
         return True
 
-    def _release(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    def unlock(lock: FileIO) -> None:
+        """Release a lock, and leave its file open."""
+        fcntl.flock(lock.fileno(), fcntl.LOCK_UN)
 
 
 def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECONDS) -> FileIO:
@@ -89,11 +91,6 @@ def acquire_again(lock: FileIO, path: str, *, wait_seconds: float = WAIT_SECONDS
         _wait(lock.fileno(), path, False, time.monotonic() + wait_seconds)
 
 
-def unlock(lock: FileIO) -> None:
-    """Release a lock, and leave its file open for :func:`acquire_again`."""
-    _release(lock.fileno())
-
-
 def _open(path: str) -> FileIO:
     try:
         return open_handle(path, _FLAGS)
@@ -122,7 +119,7 @@ def release(lock: FileIO) -> None:
     """Release a lock."""
     with lock:
         # Closing alone would leave the lock with a child process that was forked during it.
-        _release(lock.fileno())
+        unlock(lock)
 
 
 def make_lock(path: str) -> None:

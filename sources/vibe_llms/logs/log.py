@@ -247,11 +247,18 @@ class Log:
         assert self._lock is not None
         locks.acquire_again(self._lock, self.path, wait_seconds=wait_seconds)
 
-    def resume(self, known: Tally | None) -> None:
-        """Continue at the end of a suspended and locked log; the caller closes it on a failure."""
-        self.notices, self.acknowledged = (), None
+    def resume(self) -> None:
+        """Continue at the end of a suspended and locked log; the caller closes it on a failure.
+
+        If the size is still the same, nothing was written since: neither its end nor the tally is
+        read again.
+        """
+        self.notices = ()
         try:
-            self._begin(self._find_appends_end(False, known))
+            if os.lseek(self.descriptor, 0, os.SEEK_END) == self.end.size:
+                return
+            self.acknowledged = None
+            self._begin(self._find_appends_end(False, None))
         except OSError as error:
             name_file(error, self.path)
             raise

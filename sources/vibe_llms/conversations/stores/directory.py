@@ -156,7 +156,8 @@ class DirectoryStore(StoreDefaults):
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
         """Append canisters, all or none."""
-        ensure_distinct(canisters)
+        if len(canisters) > 1:
+            ensure_distinct(canisters)
         if not needs_content_store(canisters):
             return self._append(identity, canisters, after)
         # From before content is added until a line refers to it, garbage collection must wait.
@@ -167,11 +168,16 @@ class DirectoryStore(StoreDefaults):
     def _append(
         self, identity: str, canisters: Sequence[AnyCanister], after: Position | None
     ) -> Receipt:
-        data = join_lines(_access_encoder()(canisters), len(canisters))
+        data = _access_encoder()(canisters)
+        if len(canisters) > 1:
+            data = join_lines(data, len(canisters))
         moment = find_moment(canisters, access_now())
         log, opened = self.guards.open_to_append(identity, after)
         try:
-            merged = self._ensure_unchanged(identity, log.end.size, after)
+            if after is not None and after.size == log.end.size:
+                merged = after.merged
+            else:
+                merged = self._ensure_unchanged(identity, log.end.size, after)
             # The time of an empty file is that of its creation, not of a message.
             previous_ns = log.modified_ns if moment is not None and log.end.size else 0
             self.marks.mark(log.path)
@@ -189,8 +195,6 @@ class DirectoryStore(StoreDefaults):
 
     def _ensure_unchanged(self, identity: str, size: int, after: Position | None) -> int:
         """Return the merged size. Raises StaleConversationError if others have appended."""
-        if after is not None and after.size == size:
-            return after.merged
         # The metadata are read only in rare cases: a first append, a merge, a conflict.
         merged = toml.merged_bytes_of(chain.read_table(self.layout, identity))
         # When a parent is deleted, its lines are merged here: that is not an append.

@@ -94,16 +94,16 @@ class Guards:
         Returns:
             The log, and the second argument for :meth:`put_back`.
         """
-        known = None
-        if after is not None and after.acknowledged is not None:
-            known = Tally(after.acknowledged, after.size)
         cached = self.logs.lock(identity, self.wait_seconds)
         if cached is None:
+            known = None
+            if after is not None and after.acknowledged is not None:
+                known = Tally(after.acknowledged, after.size)
             opened_ns = time.time_ns()
             lock, folder = self._lock(identity)
             return self._open(lock, folder, known=known, keeps_tally=True), opened_ns
         try:
-            cached.log.resume(known)
+            cached.log.resume()
         except BaseException:
             cached.log.close()
             raise
