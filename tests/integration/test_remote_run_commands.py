@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,9 @@ from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.interfaces.cli.command_line import run
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.runs.titles import Titles
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs.filtering import RunFilter
 
 
 def pay() -> str:
@@ -30,18 +31,18 @@ def pay() -> str:
     return "paid"
 
 
-def test_first_words_are_asked_for_once(premises: Premises, address: str) -> None:
-    async def name() -> None:
-        titles = Titles()
+def test_runs_are_titled_and_filtered_by_the_daemon(premises: Premises, address: str) -> None:
+    async def survey() -> None:
         async with connect(address) as runs:
             spec = premises.spec([say("Done.")])
             await runs.start(spec, [UserCanister("Look\naround.")])
-            rows = await runs.survey()
-            named = await titles.name(runs, rows)
-        assert [each.name for each in named] == ["Look around."]
-        assert await titles.name(runs, rows) == named  # the connection is closed
+            await runs.start(spec, [UserCanister("Go home.")])
+            assert {each.title for each in await runs.survey()} == {"Look around.", "Go home."}
+            wanted = RunFilter(query="AROUND loo", since=datetime(2020, 1, 1, tzinfo=UTC))
+            assert [each.title for each in await runs.survey(wanted=wanted)] == ["Look around."]
+            assert not await runs.survey(wanted=RunFilter(kind="flow"))
 
-    asyncio.run(name())
+    asyncio.run(survey())
 
 
 @pytest.fixture

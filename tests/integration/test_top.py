@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from support.runs.acting import invoke, say
@@ -18,7 +17,7 @@ from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.exceptions import TransportError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
-from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs.summaries import RunSummary
 
@@ -227,12 +226,10 @@ async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
 
 @pytest.mark.slow
 async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> None:
-    async def name(rows: Sequence[RunSummary]) -> Sequence[RunSummary]:
-        return [attrs.evolve(each, name="a [b]title") for each in rows]
-
-    app = TopApp(premises.runs, name=name)
+    app = TopApp(premises.runs)
     async with premises, app.run_test(size=(80, 24)) as pilot:
-        run_id = await premises.start(premises.spec([invoke("pay")], [say("Done.")]))
+        spec = premises.spec([invoke("pay")], [say("Done.")])
+        run_id = (await premises.runs.start(spec, [UserCanister("a [b]title")])).id
         await premises.wait(run_id, "waiting")
         app.feed.poll_now()
         await wait_for(app, lambda text: "press a" in text)

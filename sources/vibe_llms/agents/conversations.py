@@ -12,7 +12,6 @@ from typing import Final
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange.formats import find_format, write_document
-from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 from vibe_llms.conversations.lineage.differences import (
     ConversationDifference,
@@ -75,13 +74,12 @@ class LocalConversations:
 
     Args:
         runs: Runs of the same store.
-        index: Index that lists and searches the store; by default one that reads the store.
     """
 
-    def __init__(self, runs: LocalRuns, index: Index | None = None) -> None:
+    def __init__(self, runs: LocalRuns) -> None:
         self.runs = runs
         self.store: ConversationStore = runs.store
-        self.index = index or self.store.index
+        self.index = runs.conversation_index
 
     @in_thread
     def survey(

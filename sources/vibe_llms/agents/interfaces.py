@@ -12,6 +12,7 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
@@ -108,13 +109,15 @@ class Runs(Protocol):
         states: Sequence[RunState] = STATES,
         after: str = "",
         limit: int | None = None,
+        wanted: RunFilter = ALL_RUNS,
         subject: str = "",
     ) -> Sequence[RunSummary]:
-        """Return the runs in some states, the most recently updated first.
+        """Return the runs in some states that match a filter, the most recently updated first.
 
         Args:
             after: Id of the run behind which to begin.
             limit: Maximum number of runs; ``None`` for all.
+            wanted: Conditions on the runs.
 
         Raises:
             RequestError: The run ``after`` does not exist.

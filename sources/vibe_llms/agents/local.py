@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
+
+import attrs
 
 from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.deferred_requests import (
@@ -24,12 +26,14 @@ from vibe_llms.agents.run_requests import (
 )
 from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
 from vibe_llms.application import Application
+from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.inbox import RunMessage
 from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_soon
 from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.media import detach_media
+from vibe_llms.conversations.tags import survey_labels
 from vibe_llms.events.flow import NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
@@ -55,6 +59,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import is_input_blank, media_of
 from vibe_llms.runs.delivering import arrived_in_time, deliver
+from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.owners import read_owner, read_subject
@@ -66,6 +71,9 @@ from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
 """Paths of errors that report a conflict with the current state."""
+
+_KEPT_TITLES: Final = 20_000
+"""Number of titles in the cache; each is a short line."""
 
 
 class LocalRuns:
@@ -79,6 +87,8 @@ class LocalRuns:
         is_owner: Whether a caller without a name owns all runs, as on the user's own machine.
         patience_seconds: Time that :meth:`start` and :meth:`wait` wait for an unreachable database
             before they raise.
+        conversation_index: Index that lists and searches the conversations of the runs; by default
+            one that reads the store.
     """
 
     def __init__(
@@ -90,9 +100,12 @@ class LocalRuns:
         host: Runner | None = None,
         is_owner: bool = False,
         patience_seconds: float = 0.0,
+        conversation_index: Index | None = None,
     ) -> None:
         self.patience_seconds = patience_seconds
         self.store = store
+        self.conversation_index = conversation_index or store.index
+        self._titles: dict[str, str] = {}
         self.application = application
         self.rules = rules or RunRules(limits=application.configuration.limits)
         self.host = host
@@ -171,13 +184,23 @@ class LocalRuns:
         states: Sequence[RunState] = STATES,
         after: str = "",
         limit: int | None = None,
+        wanted: RunFilter = ALL_RUNS,
         subject: str = "",
     ) -> Sequence[RunSummary]:
-        """Return the runs in some states."""
+        """Return the runs in some states that match a filter."""
         self.index.refresh(self.host.working if self.host else ())
+        accepts = self._match_texts(wanted) if wanted.needs_texts else lambda _: True
+        owner = None if self.may_access_all(subject) else subject
         try:
-            owner = None if self.may_access_all(subject) else subject
-            return self.index.survey(states=states, owner=owner, after=after, limit=limit)
+            found = self.index.survey(
+                states=states,
+                owner=owner,
+                after=after,
+                limit=limit,
+                wanted=wanted,
+                accepts=accepts,
+            )
+            return self._add_titles(found)
         except UnknownConversationError as error:
             detail = "The run does not exist (or was deleted); start a new one."
             raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
@@ -327,6 +350,28 @@ class LocalRuns:
             raise refuse_workers()
 
     # --- in a thread -----------------------------------------------------------------------------
+
+    def _match_texts(self, wanted: RunFilter) -> Callable[[str], bool]:
+        """Return a function that tells whether title and tags of a run match."""
+        matches = {
+            row.id
+            for row in self.conversation_index.survey(limit=None)
+            if wanted.matches_texts(
+                (row.name or row.first_words, row.id, row.model or ""), survey_labels(row.tags)
+            )
+        }
+        return matches.__contains__
+
+    def _add_titles(self, summaries: Sequence[RunSummary]) -> list[RunSummary]:
+        """Add the first words, which never change."""
+        known = self._titles
+        unknown = [each.id for each in summaries if not each.name and each.id not in known]
+        if unknown:
+            if len(known) > _KEPT_TITLES:
+                known.clear()
+            rows = self.conversation_index.describe(unknown)
+            known.update((row.id, row.first_words) for row in rows if row.first_words)
+        return [attrs.evolve(each, first_words=known.get(each.id, "")) for each in summaries]
 
     @contextmanager
     def hiding_unreadable(self, run_id: str, subject: str) -> Iterator[None]:

@@ -26,6 +26,7 @@ from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, MediaContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
+from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
@@ -94,13 +95,16 @@ class RemoteRuns(Closing):
         states: Sequence[RunState] = STATES,
         after: str = "",
         limit: int | None = None,
+        wanted: RunFilter = ALL_RUNS,
         subject: str = "",
     ) -> Sequence[RunSummary]:
-        """Return the runs in some states, fetched page by page."""
+        """Return the runs in some states that match a filter, fetched page by page."""
         _refuse_subject(subject)
         if not states:
             return ()
-        query = {} if {*states} == {*STATES} else {"state": ",".join(states)}
+        query = wanted.export()
+        if {*states} != {*STATES}:
+            query["state"] = ",".join(states)
         found: dict[str, RunSummary] = {}  # a run that is updated in the meantime moves up
         while limit is None or len(found) < limit:
             page_limit = _PAGE if limit is None else min(limit - len(found), _PAGE)

@@ -26,3 +26,8 @@ def is_part(tags: Iterable[str]) -> bool:
 def survey_sources(tags: Iterable[str]) -> list[str]:
     """Return the ids of the conversations from which turns were picked or merged."""
     return [tag.removeprefix(SOURCE_TAG) for tag in tags if tag.startswith(SOURCE_TAG)]
+
+
+def survey_labels(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags without a meaning for this package."""
+    return tuple(tag for tag in tags if not tag.startswith((PART_TAG, OWNER_TAG, SOURCE_TAG)))

@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_left, insort
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from heapq import merge
@@ -26,6 +26,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import CodecError, CorruptionError, StoreError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.runs.filtering import ALL_RUNS, RunFacts, RunFilter, read_facts
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.runs.surveying import (
@@ -62,6 +63,7 @@ class _Entry:
         possible: Possible states, judged by the last event.
         is_part: Whether the run is part of another; ``None`` until it is looked up.
         owner: Owner of the run; also ``None`` until it is looked up.
+        facts: Facts from the log, once it was read.
 
     Entries are ordered within their kind, so a list skips other kinds without looking at them.
     """
@@ -72,6 +74,7 @@ class _Entry:
     possible: frozenset[RunState]
     is_part: bool | None = None
     owner: str | None = None
+    facts: RunFacts | None = None
 
     @property
     def sort_key(self) -> _SortKey:
@@ -250,6 +253,8 @@ class RunIndex:
         owner: str | None = None,
         after: str = "",
         limit: int | None = None,
+        wanted: RunFilter = ALL_RUNS,
+        accepts: Callable[[str], bool] = lambda _: True,
     ) -> list[RunSummary]:
         """Return summaries of runs, the most recently updated first.
 
@@ -261,11 +266,14 @@ class RunIndex:
             owner: Owner of the runs; ``None`` for all.
             after: Id of the run behind which to begin.
             limit: Maximum number of runs.
+            wanted: Conditions on time, kind, model and cost.
+            accepts: Further condition, on the id of a run.
 
         Raises:
             UnknownConversationError: The run ``after`` does not exist.
         """
-        return [*islice(self.iterate(states, owner, after), limit)]
+        found = self.iterate(states, owner, after, wanted=wanted, accepts=accepts)
+        return [*islice(found, limit)]
 
     def iterate(
         self,
@@ -274,6 +282,8 @@ class RunIndex:
         after: str = "",
         *,
         parts: bool = False,
+        wanted: RunFilter = ALL_RUNS,
+        accepts: Callable[[str], bool] = lambda _: True,
     ) -> Iterator[RunSummary]:
         """Yield what :meth:`survey` returns, lazily.
 
@@ -282,10 +292,17 @@ class RunIndex:
         """
         wanted_states = frozenset(states)
         for entry in self._walk(wanted_states, owner, after, parts=parts):
+            if wanted.since is not None and entry.updated < wanted.since:
+                return  # so are all later ones
+            if not (_may_match(entry, wanted) and accepts(entry.identity)):
+                continue
             with suppress(StoreError):
                 if self._may_be(entry, wanted_states) and (parts or self._belongs_to(entry, owner)):
                     summary = self._summarize(entry.identity)
-                    if summary is not None and summary.state in wanted_states:
+                    if summary is None or summary.state not in wanted_states:
+                        continue
+                    entry.facts = read_facts(summary)
+                    if wanted.matches(entry.facts):
                         yield summary
 
     def _walk(
@@ -333,6 +350,11 @@ class RunIndex:
             with self._changing(entry):
                 entry.owner = entry_owner
         return entry.owner == owner
+
+
+def _may_match(entry: _Entry, wanted: RunFilter) -> bool:
+    facts = entry.facts
+    return wanted.is_in_time(entry.updated) and (facts is None or wanted.matches(facts))
 
 
 def survey_runs(

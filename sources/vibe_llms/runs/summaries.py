@@ -44,6 +44,9 @@ _DEFERRED: Final = "It waits for a vendor's batch."
 _GOOD_REASONS: Final = frozenset({"", "answered", "ended"})
 """Reasons of runs that have ended well."""
 
+_STARTS: Final = (RunStartedEvent, FlowStartedEvent)
+"""Starts; after a crash, the run did not work in the time before its next start."""
+
 RunState: TypeAlias = Literal[
     "queued", "working", "waiting", "due", "broken_off", "stopped", "ended"
 ]
@@ -75,11 +78,15 @@ class RunSummary:
         visits: Visits of nodes that a flow has started, over its whole life.
         tokens: Input and output tokens since its last request, as far as vendors reported them.
         cents: Cost since its last request in US cents; ``None`` while no price is known.
+        seconds: Time that it has worked since its last request, without waits for approvals.
         waiting: Number of calls that wait for an approval.
         starts: Number of starts since it last came to rest.
         is_attached: Whether it ends when its last watcher leaves.
         spec: The request as plain data; empty if it was started in process.
         origin: Id of the conversation that a fork was made from; otherwise empty.
+        tags: Tags of its conversation that the user has set.
+        first_words: Beginning of the user's first message, which titles a run without a name.
+            Only in lists.
         label: State for people: ``goal not met``, ``waiting for 2 approvals``. The same words are
             used everywhere; they follow from the other attributes.
         tone: State for icons and colors: the state, or ``failed`` for a run that ended badly.
@@ -103,11 +110,14 @@ class RunSummary:
     invocations: int = 0
     tokens: int = 0
     cents: float | None = None
+    seconds: float = 0.0
     waiting: int = 0
     starts: int = 0
     is_attached: bool = False
     spec: Mapping[str, JsonValue] = attrs.field(factory=dict)
     origin: str = ""
+    tags: tuple[str, ...] = ()
+    first_words: str = ""
     label: str = ""
     tone: str = ""
 
@@ -115,6 +125,11 @@ class RunSummary:
         # Also if other values were given, or an older daemon does not send them.
         object.__setattr__(self, "label", _label(self))
         object.__setattr__(self, "tone", "failed" if _has_failed(self) else self.state)
+
+    @property
+    def title(self) -> str:
+        """Name, or the first words of a run without one; may be empty."""
+        return self.name or self.first_words
 
 
 def describe_ending(reason: str, limit: str = "", goal_met: bool | None = None) -> str:
@@ -187,8 +202,11 @@ class RunFold:
 
     def feed(self, logged: LoggedEvent) -> None:
         """Take the next event into account."""
-        self._first, self._last = self._first or logged, logged
         event = logged.event
+        if self._starts and self._last and not isinstance(event, _STARTS):
+            passed = (logged.timestamp - self._last.timestamp).total_seconds()
+            self._spending.seconds += max(0.0, passed)  # a clock may be set back
+        self._first, self._last = self._first or logged, logged
         self.requests.note(event)
         self._count(logged)
         match event:
@@ -251,6 +269,7 @@ class RunFold:
             invocations=spending.invocations,
             tokens=spending.tokens,
             cents=spending.cents,
+            seconds=spending.seconds,
             waiting=len(self.requests.survey()),
             starts=self._starts,
             is_attached=self._is_attached,

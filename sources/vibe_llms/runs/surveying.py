@@ -14,6 +14,7 @@ from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.run_logs.log_lines import read_head
 from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.tags import survey_labels
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunRetriedEvent
@@ -198,6 +199,7 @@ def complete_summary(summary: RunSummary, metadata: ConversationMetadata) -> Run
         name=metadata.name or summary.name,
         model=summary.model or metadata.model or "",
         origin=metadata.parent.identity if metadata.parent else "",
+        tags=survey_labels(metadata.tags),
     )
 
 

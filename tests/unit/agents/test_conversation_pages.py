@@ -43,7 +43,8 @@ def keep(owners: list[str]) -> tuple[LocalConversations, CountingIndex]:
         store.create(f"c{number}", ConversationMetadata(tags=tags))
     index = CountingIndex(store)
     application = cast(Any, SimpleNamespace(configuration=SimpleNamespace(limits=Limits())))
-    return LocalConversations(LocalRuns(store, application, is_owner=True), index), index
+    runs = LocalRuns(store, application, is_owner=True, conversation_index=index)
+    return LocalConversations(runs), index
 
 
 @pytest.mark.slow

@@ -88,15 +88,24 @@ class ConversationIndex:
         """
 
         def read(connection: sqlite3.Connection) -> list[ConversationRow]:
-            identities = survey_newest(connection, limit, parts=parts)
-            refresh_metadata(connection, self._conversations, identities)
-            lineage = Lineage(connection, self._conversations)
-            with snapshot(connection):
-                rows = read_rows(connection, identities, lineage)
-            lineage.store()
-            return rows
+            return self._describe(connection, survey_newest(connection, limit, parts=parts))
 
         return self._run(read, everything=limit is None)
+
+    def describe(self, identities: Iterable[str]) -> list[ConversationRow]:
+        """Return the rows of some conversations. Unknown and damaged ones are left out."""
+        described = [*identities]
+        return self._run(lambda connection: self._describe(connection, described))
+
+    def _describe(
+        self, connection: sqlite3.Connection, identities: list[str]
+    ) -> list[ConversationRow]:
+        refresh_metadata(connection, self._conversations, identities)
+        lineage = Lineage(connection, self._conversations)
+        with snapshot(connection):
+            rows = read_rows(connection, identities, lineage)
+        lineage.store()
+        return rows
 
     def search(
         self,

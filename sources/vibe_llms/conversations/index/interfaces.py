@@ -27,6 +27,9 @@ class Index(Protocol):
                 have a tag that begins with :data:`~vibe_llms.conversations.tags.PART_TAG`.
         """
 
+    def describe(self, identities: Iterable[str]) -> list[ConversationRow]:
+        """Return the rows of some conversations. Unknown and damaged ones are left out."""
+
     def search(
         self,
         query: str,

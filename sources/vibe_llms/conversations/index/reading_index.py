@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 
 from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
 from vibe_llms.conversations.index.extraction import CanisterEntry, compose_first_words, read_entry
@@ -36,6 +37,14 @@ class ReadingIndex:
         found = [each for each in survey_dated(self._store) if parts or not is_part(each[2].tags)]
         dated = sorted(found, key=lambda each: (-each[0].timestamp(), each[1]))
         return [self._describe(identity, metadata) for _, identity, metadata in dated[:limit]]
+
+    def describe(self, identities: Iterable[str]) -> list[ConversationRow]:
+        """Return the rows of some conversations. Unknown and damaged ones are left out."""
+        rows = []
+        for identity in identities:
+            with suppress(StoreError):
+                rows.append(self._describe(identity, self._store.read_metadata(identity)))
+        return rows
 
     def _describe(self, identity: str, metadata: ConversationMetadata) -> ConversationRow:
         entries = self._read_entries(identity)

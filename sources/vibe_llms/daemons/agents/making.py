@@ -81,7 +81,9 @@ def produce_service(
         pool=pool,
     )
     host = _produce_host(settings, executor, hosting=hosting, index=index)
-    runs = LocalRuns(store, application, rules=rules, host=host)
+    runs = LocalRuns(
+        store, application, rules=rules, host=host, conversation_index=conversation_index
+    )
     attachments = Attachments(runs, subscriptions, settings.attached_seconds)
 
     async def start_work() -> None:
@@ -92,13 +94,7 @@ def produce_service(
     access = RouteAccess(
         authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started
     )
-    routes, drain = produce_routes(
-        runs,
-        subscriptions,
-        access,
-        watchers=settings.watchers,
-        conversation_index=conversation_index,
-    )
+    routes, drain = produce_routes(runs, subscriptions, access, watchers=settings.watchers)
 
     async def stop() -> None:
         for part in (availability, attachments, host, pool, authorizer):

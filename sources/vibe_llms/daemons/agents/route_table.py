@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.daemons.agents import page
 from vibe_llms.daemons.agents.conversations import ConversationHandlers
 from vibe_llms.daemons.agents.route_access import RouteAccess
@@ -21,15 +20,12 @@ def produce_routes(
     access: RouteAccess,
     *,
     watchers: int,
-    conversation_index: Index | None,
     can_execute: bool = True,
 ) -> tuple[list[Route], Callable[[], None]]:
     """Produce the routes for runs, conversations and the web page.
 
     Args:
         watchers: Maximum number of event streams at once.
-        conversation_index: Index that lists and searches conversations; by default one that reads
-            the store.
         can_execute: Whether this process executes runs; if not, routes that start or resume one
             are omitted.
 
@@ -37,7 +33,7 @@ def produce_routes(
         The routes, and a function that ends all event streams.
     """
     handlers = RunHandlers(runs, subscriptions, access, watchers=watchers)
-    conversations = LocalConversations(runs, conversation_index)
+    conversations = LocalConversations(runs)
     routes = [
         *handlers.produce_routes(can_execute=can_execute),
         *ConversationHandlers(conversations, subscriptions, access).produce_routes(),

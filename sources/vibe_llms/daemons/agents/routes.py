@@ -28,6 +28,7 @@ from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.filtering import read_filter
 from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
@@ -73,6 +74,7 @@ class RunHandlers:
             "state": schemas.STATE,
             "limit": LIMIT,
             "after": schemas.TEXT,
+            **schemas.RUN_FILTER,
         }
         watch_queries: dict[str, JsonObject] = {
             "after": schemas.TEXT,
@@ -110,7 +112,7 @@ class RunHandlers:
                 "GET",
                 "/runs",
                 self._survey,
-                "List runs, most recently active first.",
+                "List or search runs, most recently active first.",
                 answer=answer_schemas.RUNS,
                 queries=list_queries,
             ),
@@ -231,7 +233,13 @@ class RunHandlers:
         query = call.query
         states = _read_states(query.get("state"))
         limit, after = read_limit(query.get("limit")), query.get("after", "")
-        found = await self.runs.survey(states=states, after=after, limit=limit + 1, subject=subject)
+        found = await self.runs.survey(
+            states=states,
+            after=after,
+            limit=limit + 1,
+            wanted=read_filter(query),
+            subject=subject,
+        )
         page = {"data": found[:limit], "has_more": len(found) > limit}
         await call.send_json(page)
 

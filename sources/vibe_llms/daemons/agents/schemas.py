@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from vibe_llms.conversations.names import MAXIMUM_CHARACTERS
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.approvals import Decision, Scope
+from vibe_llms.runs.summaries import RunKind
 from vibe_llms.runs.surveying import STATES
 
 TEXT: Final[JsonObject] = {"type": "string"}
@@ -15,6 +16,16 @@ BY: Final[JsonObject] = {"enum": ["words", "meaning"]}
 STATE: Final[JsonObject] = {
     "type": "string",
     "pattern": "^({0})(,({0}))*$".format("|".join(STATES)),
+}
+_MOMENT: Final[JsonObject] = {"type": "string", "format": "date-time"}
+RUN_FILTER: Final[dict[str, JsonObject]] = {
+    "query": TEXT,
+    "kind": {"enum": list(get_args(RunKind))},
+    "model": TEXT,
+    "tag": TEXT,
+    "since": _MOMENT,
+    "until": _MOMENT,
+    "min_cents": {"type": "number", "minimum": 0},
 }
 _OBJECT: Final[JsonObject] = {"type": "object"}
 _PART: Final[JsonObject] = {

@@ -78,16 +78,11 @@ def produce_view(
     Raises:
         StoreError: The store keeps no logs of runs.
     """
-    runs = LocalRuns(store, application, is_owner=True)
+    runs = LocalRuns(store, application, is_owner=True, conversation_index=conversation_index)
     access = RouteAccess(authorizer=KeyHolder(key), hosts=hosts)
     subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
     routes, drain = produce_routes(
-        runs,
-        subscriptions,
-        access,
-        watchers=WATCHERS,
-        conversation_index=conversation_index,
-        can_execute=False,
+        runs, subscriptions, access, watchers=WATCHERS, can_execute=False
     )
     service = Service(routes, on_drain=drain)
     add_health(service, admit=access.admit, needs_key=True, page=PAGE_PATH.removeprefix("/"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
 from vibe_llms.interfaces.cli.keyboard import can_ask
@@ -25,9 +23,8 @@ async def top(address: str) -> None:
         import textual  # noqa: F401
     if not can_ask():  # it draws on standard error
         raise click.UsageError("`vibe top` needs a terminal. Use `vibe runs list`.")
-    from vibe_llms.interfaces.cli.runs.titles import Titles
     from vibe_llms.interfaces.cli.top.screen import TopApp
 
     async with open_runs(address) as runs:
         await runs.survey(limit=1)  # raises an error if the daemon is unreachable
-        await TopApp(runs, address, partial(Titles().name, runs)).run_async()
+        await TopApp(runs, address).run_async()

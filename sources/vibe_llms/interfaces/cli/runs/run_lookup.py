@@ -58,9 +58,11 @@ async def open_runs(address: str) -> AsyncIterator[LocalRuns | RemoteRuns]:
             yield remote
         return
     from vibe_llms.agents.local import LocalRuns
-    from vibe_llms.interfaces.cli.access import load_application, open_store
+    from vibe_llms.interfaces.cli.access import load_application, open_index, open_store
 
-    yield LocalRuns(open_store(), load_application(), is_owner=True)
+    store = open_store()
+    index = open_index(store)
+    yield LocalRuns(store, load_application(), is_owner=True, conversation_index=index)
 
 
 async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:

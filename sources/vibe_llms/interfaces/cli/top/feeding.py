@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import attrs
 
@@ -31,9 +31,6 @@ from vibe_llms.interfaces.cli.top.views import (
     WaitingRead,
     apply,
 )
-from vibe_llms.runs.summaries import RunSummary
-
-Naming: TypeAlias = Callable[[Sequence[RunSummary]], Awaitable[Sequence[RunSummary]]]
 
 _POLL_SECONDS: Final = 1.0
 _SLOW_SECONDS: Final = 2.0
@@ -77,14 +74,10 @@ class BoardFeed:
     Attributes:
         runs: The source of the runs.
         board: The receiver of the updates.
-
-    Args:
-        name: Function that adds titles to runs without names.
     """
 
     runs: Runs
     board: Board
-    _name: Naming | None = None
     _poll_requested: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -122,8 +115,7 @@ class BoardFeed:
     async def _read_rows(self) -> None:
         query = self.board.view.query
         rows = await self.runs.survey(states=query.states, after=query.after, limit=PAGE + 1)
-        page = rows[:PAGE] if self._name is None else await self._name(rows[:PAGE])
-        self.board.update(RowsRead(query, tuple(page), len(rows) > PAGE))
+        self.board.update(RowsRead(query, tuple(rows[:PAGE]), len(rows) > PAGE))
 
     async def _read_waiting(self) -> None:
         view = self.board.view

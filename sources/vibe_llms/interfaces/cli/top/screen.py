@@ -20,7 +20,7 @@ from vibe_llms.interfaces.cli.output import repair, sanitize, write_count
 from vibe_llms.interfaces.cli.runs.event_texts import ANSWERED
 from vibe_llms.interfaces.cli.top import screen_texts
 from vibe_llms.interfaces.cli.top.approval_dialogs import ApprovalScreen
-from vibe_llms.interfaces.cli.top.feeding import Board, BoardFeed, Naming
+from vibe_llms.interfaces.cli.top.feeding import Board, BoardFeed
 from vibe_llms.interfaces.cli.top.keys import SMALL_COLUMNS, Keys
 from vibe_llms.interfaces.cli.top.line_dialogs import LineScreen
 from vibe_llms.interfaces.cli.top.views import (
@@ -79,11 +79,11 @@ class TopApp(App[None]):
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
     ]
 
-    def __init__(self, runs: Runs, place: str = "", name: Naming | None = None) -> None:
+    def __init__(self, runs: Runs, place: str = "") -> None:
         super().__init__(css_path=access_data("top", "screen.tcss"))
         self.board = Board()
         self.runs = runs
-        self.feed = BoardFeed(runs, self.board, name)
+        self.feed = BoardFeed(runs, self.board)
         self._location = place
         self._drawn: tuple[View, int, int] | None = None
         self._rows: list[tuple[str, str]] = []

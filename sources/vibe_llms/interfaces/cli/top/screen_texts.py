@@ -50,8 +50,8 @@ def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
 
 
 def describe_name(summary: RunSummary) -> str:
-    """Return the name of a run; without a name, ``a flow`` or an empty text."""
-    name = flatten(summary.name)
+    """Return the title of a run; without one, ``a flow`` or an empty text."""
+    name = flatten(summary.title)
     if not name and summary.kind == "flow":
         return "a flow"
     return name

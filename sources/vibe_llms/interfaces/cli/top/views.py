@@ -273,6 +273,6 @@ def _update_selection(before: View, view: View) -> View:
 
 def _has_words(summary: RunSummary, words: str) -> bool:
     text = " ".join(
-        (summary.id, summary.name, summary.model, summary.subject, summary.state, summary.kind)
+        (summary.id, summary.title, summary.model, summary.subject, summary.state, summary.kind)
     ).casefold()
     return all(word in text for word in words.casefold().split())

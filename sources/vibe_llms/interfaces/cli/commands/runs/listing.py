@@ -49,7 +49,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     from vibe_llms.interfaces.cli.runs.run_lookup import compose_run_command, export_summary
 
     chosen = cast("tuple[RunState, ...]", states) or STATES
-    rows = run(_survey(address, chosen, limit, flows=flows, with_titles=not as_json))
+    rows = run(_survey(address, chosen, limit, flows=flows))
     if as_json:
         write_json([export_summary(each) for each in rows])
         return
@@ -62,7 +62,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
                 each.label,
                 write_moment(each.updated),
                 each.model,
-                each.name,
+                each.title,
             )
             for each in rows
         ),
@@ -76,11 +76,10 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
 
 
 async def _survey(
-    address: str, states: Sequence[RunState], limit: int, *, flows: bool, with_titles: bool
+    address: str, states: Sequence[RunState], limit: int, *, flows: bool
 ) -> Sequence[RunSummary]:
-    from vibe_llms.interfaces.cli.runs.titles import Titles
+    from vibe_llms.runs.filtering import RunFilter
 
     async with open_runs(address) as runs:
-        found = await runs.survey(states=states, limit=None if flows else limit)
-        rows = [each for each in found if not flows or each.kind == "flow"][:limit]
-        return await Titles().name(runs, rows) if with_titles else rows
+        wanted = RunFilter(kind="flow" if flows else "")
+        return await runs.survey(states=states, limit=limit, wanted=wanted)
