@@ -13,7 +13,7 @@ from support.flows.flow_tasks import compose_task
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises, produce_application
 from support.runs.scripting import write_script
-from vibe_llms.agents.local import LocalRuns, survey_parts
+from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.flow import NodeFinishedEvent
@@ -24,6 +24,7 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow, den
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import answer, survey_waiting
+from vibe_llms.runs.parts import survey_parts
 
 DONE = [say("Done.")]
 

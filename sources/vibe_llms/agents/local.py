@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
-
-import attrs
 
 from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.deferred_requests import (
@@ -17,6 +15,7 @@ from vibe_llms.agents.deferred_requests import (
     refuse_workers,
 )
 from vibe_llms.agents.interfaces import Runner, WatchedEvent
+from vibe_llms.agents.run_listing import RunTitles
 from vibe_llms.agents.run_requests import (
     begin_run,
     continue_conversation,
@@ -29,12 +28,10 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.inbox import RunMessage
-from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_soon
-from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
+from vibe_llms.conversations.run_logs.log import claim_soon
+from vibe_llms.conversations.run_logs.log_lines import open_lines
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.media import detach_media
-from vibe_llms.conversations.tags import survey_labels
-from vibe_llms.events.flow import NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
     RunDetachedEvent,
@@ -51,7 +48,6 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.flows.outlines import Outline
-from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.portal import finish, in_thread
 from vibe_llms.invocables.approvals import Approval
@@ -63,6 +59,7 @@ from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.owners import read_owner, read_subject
+from vibe_llms.runs.parts import survey_parts
 from vibe_llms.runs.patience import retry_for
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -71,9 +68,6 @@ from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
 """Paths of errors that report a conflict with the current state."""
-
-_KEPT_TITLES: Final = 20_000
-"""Number of titles in the cache; each is a short line."""
 
 
 class LocalRuns:
@@ -105,7 +99,7 @@ class LocalRuns:
         self.patience_seconds = patience_seconds
         self.store = store
         self.conversation_index = conversation_index or store.index
-        self._titles: dict[str, str] = {}
+        self._titles = RunTitles(self.conversation_index)
         self.application = application
         self.rules = rules or RunRules(limits=application.configuration.limits)
         self.host = host
@@ -189,7 +183,6 @@ class LocalRuns:
     ) -> Sequence[RunSummary]:
         """Return the runs in some states that match a filter."""
         self.index.refresh(self.host.working if self.host else ())
-        accepts = self._match_texts(wanted) if wanted.needs_texts else lambda _: True
         owner = None if self.may_access_all(subject) else subject
         try:
             found = self.index.survey(
@@ -198,9 +191,9 @@ class LocalRuns:
                 after=after,
                 limit=limit,
                 wanted=wanted,
-                accepts=accepts,
+                accepts=self._titles.match(wanted),
             )
-            return self._add_titles(found)
+            return self._titles.add(found)
         except UnknownConversationError as error:
             detail = "The run does not exist (or was deleted); start a new one."
             raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
@@ -236,7 +229,7 @@ class LocalRuns:
         subscriptions = LogSubscriptions(self.index)
         with subscriptions.subscribe(run_id, after, last, ends=not follow) as subscription:
             while lines := await subscription.receive():
-                for logged in _read_lines(run_id, lines):
+                for logged in open_lines(run_id, lines):
                     yield logged
 
     @in_thread
@@ -350,28 +343,6 @@ class LocalRuns:
             raise refuse_workers()
 
     # --- in a thread -----------------------------------------------------------------------------
-
-    def _match_texts(self, wanted: RunFilter) -> Callable[[str], bool]:
-        """Return a function that tells whether title and tags of a run match."""
-        matches = {
-            row.id
-            for row in self.conversation_index.survey(limit=None)
-            if wanted.matches_texts(
-                (row.name or row.first_words, row.id, row.model or ""), survey_labels(row.tags)
-            )
-        }
-        return matches.__contains__
-
-    def _add_titles(self, summaries: Sequence[RunSummary]) -> list[RunSummary]:
-        """Add the first words, which never change."""
-        known = self._titles
-        unknown = [each.id for each in summaries if not each.name and each.id not in known]
-        if unknown:
-            if len(known) > _KEPT_TITLES:
-                known.clear()
-            rows = self.conversation_index.describe(unknown)
-            known.update((row.id, row.first_words) for row in rows if row.first_words)
-        return [attrs.evolve(each, first_words=known.get(each.id, "")) for each in summaries]
 
     @contextmanager
     def hiding_unreadable(self, run_id: str, subject: str) -> Iterator[None]:
@@ -512,26 +483,6 @@ class LocalRuns:
         self.index.touch(run_id)
         if self.host is not None:
             self.host.wake(run_id)
-
-
-def survey_parts(store: ConversationStore, run_id: str) -> Iterator[str]:
-    """Yield the conversations of a flow's visits, and of their visits. Does file work."""
-    for logged in store.open_log(run_id).read():
-        if isinstance(logged.event, NodeStartedEvent) and logged.event.conversation_id:
-            identity = logged.event.conversation_id
-            with suppress(UnknownConversationError):
-                store.read_metadata(identity)
-                yield identity
-                yield from survey_parts(store, identity)
-
-
-def _read_lines(run_id: str, lines: bytes) -> Iterator[LoggedEvent]:
-    for line in lines.split(b"\n")[:-1]:
-        try:
-            yield open_envelope(read_envelope(line))
-        except UNREADABLE as error:
-            detail = f"Cannot read a line: {error}."
-            raise CorruptionError(path=run_id, detail=detail) from error
 
 
 def _refuse(path: str, detail: str) -> RequestError:

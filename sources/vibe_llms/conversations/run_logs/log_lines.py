@@ -12,7 +12,7 @@ import msgspec
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.exceptions import CodecError
+from vibe_llms.exceptions import CodecError, CorruptionError
 from vibe_llms.foundation.json_errors import UNREADABLE
 
 
@@ -91,6 +91,22 @@ def open_envelope(line: Envelope) -> LoggedEvent:
         event=cast(LogEvent, decode_event(bytes(line.event))),
         kept=line.kept,
     )
+
+
+def open_lines(path: str, lines: bytes) -> Iterator[LoggedEvent]:
+    """Decode events from lines with their line breaks.
+
+    Args:
+        path: Place of the log, for errors.
+
+    Raises:
+        CorruptionError: A line cannot be read.
+    """
+    for line in lines.split(b"\n")[:-1]:
+        try:
+            yield open_envelope(read_envelope(line))
+        except UNREADABLE as error:
+            raise CorruptionError(path=path, detail=f"Cannot read a line: {error}.") from error
 
 
 def write_logged(logged: LoggedEvent) -> bytes:
