@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     )
     from vibe_llms.configuration.sources import load_configuration as load_configuration
     from vibe_llms.conversations.conversation import Conversation as Conversation
+    from vibe_llms.evals.evaluating import evaluate as evaluate
+    from vibe_llms.evals.evaluating import run_suite as run_suite
+    from vibe_llms.evals.suites import Suite as Suite
     from vibe_llms.events.bus import EventBus as EventBus
     from vibe_llms.events.reactors import ConversationReactors as ConversationReactors
     from vibe_llms.exceptions import ConverseError as ConverseError
@@ -120,6 +123,7 @@ _MODULES = {
     "ResultCanister": "messages.canisters",
     "ServerTool": "messages.server_tools",
     "Speaker": "instruments.speakers",
+    "Suite": "evals.suites",
     "SupervisorCanister": "messages.canisters",
     "SyncBatchChannel": "batches.synchrony",
     "SyncChannel": "instruments.channels.synchronous",
@@ -141,10 +145,12 @@ _MODULES = {
     "VideoContent": "messages.contents",
     "connect": "agents.remote",
     "discover_providers": "plugins.discovery",
+    "evaluate": "evals.evaluating",
     "hook": "plugins.markers",
     "invocable": "invocables.invokers",
     "load_configuration": "configuration.sources",
     "load_provider": "plugins.discovery",
+    "run_suite": "evals.evaluating",
 }
 __all__ = sorted(_MODULES)
 

@@ -44,6 +44,7 @@ PUBLIC_NAMES = {
     },
     "tools": {"Invoker", "invocable"},
     "runs": {"connect"},
+    "evals": {"Suite", "evaluate", "run_suite"},
     "forms": {"Parser"},
     "channels": {"AsyncChannel", "SyncChannel", "ToolChannel"},
     "canisters": {

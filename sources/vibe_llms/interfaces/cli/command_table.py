@@ -9,6 +9,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "batch": ("batch:batch", "Ask a model about each line of a file, many at once."),
         "batches": ("", "Watch, stop and resume batches that workers process."),
         "flow": ("", "Run a task whose program is a Mermaid diagram."),
+        "eval": ("", "Test models and tasks with a suite of cases and judges."),
         "embed": ("embed:embed", "Turn texts into vectors."),
         "rank": ("rank:rank", "Order texts by their relevance to a query."),
         "draw": ("draw:draw", "Draw or edit images."),
@@ -75,6 +76,10 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "delete": ("stopping:delete", "Delete a batch with its results."),
         "convert": ("watching:convert", "Convert a file of lines to a Parquet table."),
     },
+    "eval": {
+        "run": ("running:run", "Run a suite (also `vibe eval SUITE`)."),
+        "compare": ("comparing:compare", "Compare two reports."),
+    },
     "flow": {
         "new": ("creating:new", "Write an example task to start from."),
         "check": ("checking:check", "Find mistakes in tasks, without asking a model."),
@@ -132,10 +137,17 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Maps commands to their subcommands: each in a module of the folder of that name."""
 
+FILE_COMMANDS = {"eval": "run"}
+"""Maps commands to the subcommand that is executed if a file is named in place of one."""
+
 GROUP_HELPS = {
     "batches": (
         "Batches submitted with `vibe batch --runner URL` and processed by `vibe worker`.\n\n"
         "Name a batch by its id or the first letters of its id.\n"
+    ),
+    "eval": (
+        "Test models and tasks: a suite has cases, subjects that answer them, and judges.\n\n"
+        "`vibe eval SUITE` runs a suite; `vibe eval compare A B` compares two reports.\n"
     ),
     "flow": (
         "Run tasks: a goal, a model, prompts, and a Mermaid diagram as the program.\n\n"

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.command_table import COMMANDS, GROUP_HELPS, SUBCOMMANDS
+from vibe_llms.interfaces.cli.command_table import (
+    COMMANDS,
+    FILE_COMMANDS,
+    GROUP_HELPS,
+    SUBCOMMANDS,
+)
 from vibe_llms.interfaces.cli.options import Group
 
 if TYPE_CHECKING:
@@ -159,6 +164,7 @@ def _produce_subgroup(name: str) -> LazyGroup:
         name=name,
         package=f"vibe_llms.interfaces.cli.commands.{name}",
         sections={"Commands": SUBCOMMANDS[name]},
+        file_command=FILE_COMMANDS.get(name, ""),
         help=GROUP_HELPS[name],
         callback=_show_help,
         invoke_without_command=True,

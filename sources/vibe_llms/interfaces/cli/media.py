@@ -45,7 +45,7 @@ def wrap_medium(data: bytes, path: str, kind: type[MediaContent]) -> MediaConten
     Args:
         path: Path of the file; ``-`` for standard input.
     """
-    from vibe_llms.interfaces.cli.attachments import recognize_type
+    from vibe_llms.instruments.attachments import recognize_type
 
     major_type = kind.__name__.removesuffix("Content").lower()
     name = "Standard input" if path == "-" else path

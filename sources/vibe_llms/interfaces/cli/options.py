@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
@@ -71,9 +72,16 @@ RUN = _CompletedText("id", "runs")
 
 
 class _Dollars(click.ParamType["Decimal"]):
-    """An amount of US dollars, such as ``2.50``."""
+    """An amount of US dollars, such as ``2.50``.
+
+    Args:
+        allows_zero: Whether the amount may be 0.
+    """
 
     name = "dollars"
+
+    def __init__(self, *, allows_zero: bool = False) -> None:
+        self._allows_zero = allows_zero
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -84,12 +92,13 @@ class _Dollars(click.ParamType["Decimal"]):
             amount = Decimal(value)
         except InvalidOperation:
             amount = Decimal(-1)
-        if not amount.is_finite() or amount <= 0:
+        if not amount.is_finite() or amount < 0 or (not amount and not self._allows_zero):
             self.fail(f"{value!r} is not an amount of dollars, such as 2.50.", param, ctx)
         return amount
 
 
 DOLLARS = _Dollars()
+CAP = _Dollars(allows_zero=True)
 
 
 class _Number(click.FloatRange):
@@ -170,18 +179,28 @@ class Group(click.Group):
 
     Args:
         default: The subcommand to execute if none is named.
+        file_command: The subcommand to execute if a file, or an option of it, comes first.
         settings: Settings of click.
     """
 
-    def __init__(self, *, default: str = "", **settings: Any) -> None:
+    def __init__(self, *, default: str = "", file_command: str = "", **settings: Any) -> None:
         super().__init__(**settings)
         self._default = default
+        self._file_command = file_command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Not during completion, which completes the names of subcommands.
         if not args and self._default and not ctx.resilient_parsing:
             args = [self._default]
+        if self._file_command and args and self._names_file(ctx, args[0]):
+            args = [self._file_command, *args]
         return super().parse_args(ctx, args)
+
+    def _names_file(self, ctx: click.Context, word: str) -> bool:
+        """Return whether a word is a path or an option, and not a subcommand."""
+        if word.startswith("-"):
+            return not any(word in each.opts for each in self.get_params(ctx))
+        return word not in self.list_commands(ctx) and ("." in word or Path(word).is_file())
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

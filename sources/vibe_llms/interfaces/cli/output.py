@@ -188,6 +188,7 @@ def write_table(
     *,
     headers: Sequence[str],
     styles: Sequence[str] = (),
+    row_styles: Sequence[str] = (),
     whole: bool = False,
 ) -> None:
     """Write rows under their headers, cut to fit the terminal; the last column is cut first.
@@ -199,6 +200,7 @@ def write_table(
         rows: The rows, with equal numbers of columns.
         headers: The headers of the columns.
         styles: The style of each column; empty for none.
+        row_styles: The style of the first column in each row, in place of that of the column.
         whole: Whether nothing may be cut, for example if the last column is a suggestion.
     """
     table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
@@ -215,8 +217,10 @@ def write_table(
         width < min(full_width, _MIN_COLUMNS)
         for width, full_width in zip(widths[:-1], full_widths[:-1], strict=True)
     )
-    for row in table:
-        names = styles if row is not table[0] else ["bold"] * len(headers)
+    for number, row in enumerate(table):
+        names = styles if number else ["bold"] * len(headers)
+        if number and row_styles:
+            names = [row_styles[number - 1], *styles[1:]]
         if is_too_narrow or (whole and widths != full_widths):
             sys.stdout.write(_compose_lines(row, names, whole=whole) + "\n")
         else:

@@ -6,8 +6,8 @@ from typing import Protocol, TextIO
 
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.instruments.attachments import ensure_readable
 from vibe_llms.interfaces.cli.accounting import summarize
-from vibe_llms.interfaces.cli.attachments import ensure_readable
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus

@@ -22,8 +22,8 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.instruments.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.instruments.models import Model, RequestOptions
-from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.statuses import (
     CONTINUE_MESSAGE,
     ChatStatus,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vibe_llms.exceptions import LimitError, RequestError
-from vibe_llms.interfaces.cli.attachments import read_attachment, recognize_type
+from vibe_llms.instruments.attachments import read_attachment, recognize_type
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import FileContent, ImageContent
 from vibe_llms.messages.views import text_of

@@ -1,0 +1,116 @@
+"""Costs of a run: forecast before, and budget during it."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from typing import Any
+
+from vibe_llms.batches.items import BatchItem
+from vibe_llms.exceptions import ProviderError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.instruments.estimates import count_money, read_money
+from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
+
+
+@frozen(kw_only=True)
+class EvalForecast:
+    """Forecast of a run.
+
+    Attributes:
+        trials: Number of trials.
+        cached: Number of trials whose answers are cached.
+        requests: Number of requests to models, at least; runs with tools and tasks make more.
+        dollars: Approximate cost; ``None`` if no price is known.
+        unpriced: Models without a price, and tasks whose cost is not estimated.
+        functions: Files and modules of Python functions that are loaded.
+    """
+
+    trials: int
+    cached: int = 0
+    requests: int = 0
+    dollars: Decimal | None = None
+    unpriced: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+
+
+def price_item(item: BatchItem[Any]) -> Decimal | None:
+    """Return the cost of an item in dollars; ``None`` if it is unknown."""
+    origin, error = item.origin, item.error
+    if origin is None:
+        # A request that the vendor refused is not billed; an interrupted one may be.
+        is_unbilled = not item.sent or error is None or isinstance(error, ProviderError)
+        return Decimal(0) if is_unbilled else None
+    if origin.provider in OWN_MACHINES:
+        return Decimal(0)
+    price = price_usage(origin.usage, provider=origin.provider, model=origin.model, tier=item.tier)
+    return price.amount if isinstance(price, Price) and price.is_complete else None
+
+
+class EvalBudget:
+    """Budget of a run: the maximum cost of a request is reserved before it is sent.
+
+    Args:
+        cap: Maximum cost in dollars; ``None`` for no limit.
+
+    Attributes:
+        spent: Known cost so far, in dollars.
+        unpriced: Number of requests whose cost is unknown.
+        is_exhausted: Whether a request was not sent because it might have cost too much.
+    """
+
+    def __init__(self, cap: Decimal | None) -> None:
+        self.cap = cap
+        self.spent = Decimal(0)
+        self.unpriced = 0
+        self.is_exhausted = False
+        self._committed = 0
+        self._in_progress = 0
+        self._settled = asyncio.Condition()
+
+    @property
+    def left(self) -> Decimal | None:
+        """Rest of the budget in dollars; ``None`` without a limit."""
+        return None if self.cap is None else self.cap - read_money(self._committed)
+
+    async def reserve(self, amount: int) -> bool:
+        """Reserve an amount, in billionths of a dollar; return whether enough is left.
+
+        If not, wait for requests in progress, which may cost less than was reserved.
+        """
+        if self.cap is None:
+            return True
+        limit = count_money(self.cap)
+        async with self._settled:
+            while self._committed + amount > limit and not self.is_exhausted:
+                if not self._in_progress:
+                    self.is_exhausted = True
+                    self._settled.notify_all()
+                    break
+                await self._settled.wait()
+            # Free requests are always possible.
+            if self._committed + amount > limit and amount:
+                return False
+            self._committed += amount
+            self._in_progress += 1
+            return True
+
+    async def settle(self, amount: int, cost: Decimal | None, *, unknown: int = 0) -> None:
+        """Replace a reservation by the cost of its request.
+
+        Args:
+            amount: Reserved amount, in billionths of a dollar.
+            cost: Cost; ``None`` if it is unknown, so that the reservation stays.
+            unknown: Part of the reservation that stays, for attempts of unknown cost.
+        """
+        if cost is None:
+            self.unpriced += 1
+        else:
+            self.spent += cost
+        if self.cap is None:
+            return
+        async with self._settled:
+            if cost is not None:
+                self._committed += count_money(cost) + unknown - amount
+            self._in_progress -= 1
+            self._settled.notify_all()

@@ -1,0 +1,366 @@
+"""Judges: verdicts on answers, by the verifications of flows, functions and models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.application import Application
+from vibe_llms.batches.work import Ask, InputComposer, ModelWork
+from vibe_llms.evals.caches import EvalCache
+from vibe_llms.evals.costs import EvalBudget, price_item
+from vibe_llms.evals.functions import load_function
+from vibe_llms.evals.subjects import ask_within, digest_parts, foresee_request, naming_cap
+from vibe_llms.evals.suites import EvalCase, EvalJudge
+from vibe_llms.evals.trials import JudgeVerdict, SubjectAnswer
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.flows.judging import Judgment, judge_condition
+from vibe_llms.flows.predicates import Predicates, Ruling, ask_predicate
+from vibe_llms.flows.response_search import normalize
+from vibe_llms.flows.tasks import EvaluationType, Goal, TargetCondition
+from vibe_llms.flows.verifying import FlowOutcome, verify
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.instruments.estimates import AnyEstimator, Estimator
+from vibe_llms.instruments.inputs import produce_user_canister
+from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.plugins.specification.flows import Predicate, PredicateContext
+from vibe_llms.telemetry.prices import OWN_MACHINES
+
+_CONDITIONS: Final[Mapping[str, EvaluationType]] = {
+    "contains": EvaluationType.CONTAINS,
+    "category": EvaluationType.CATEGORY_MATCH,
+    "json_schema": EvaluationType.JSON_SCHEMA,
+    "success": EvaluationType.GOAL_MET,
+}
+"""Kinds of judges that are verifications of flows."""
+
+_EXHAUSTED: Final = "The model was not asked: the cost is limited."
+
+
+@frozen(kw_only=True)
+class Exhibit:
+    """Answer to be judged, with its case.
+
+    Attributes:
+        case: Case.
+        prompt: Prompt, as text.
+        answer: Answer.
+    """
+
+    case: EvalCase
+    prompt: str
+    answer: SubjectAnswer
+
+
+class JudgeRunner:
+    """Runner of one judge; the base class judges by the verifications of flows.
+
+    Args:
+        judge: Judge.
+    """
+
+    def __init__(self, judge: EvalJudge) -> None:
+        self.judge = judge
+
+    async def prepare(self) -> None:
+        """Load what the judge needs. Raises ConverseError."""
+
+    async def rule(self, exhibit: Exhibit, budget: EvalBudget) -> JudgeVerdict:
+        """Return a verdict, even if the judge fails.
+
+        Raises:
+            ConverseError: The error would affect every other answer as well.
+        """
+        try:
+            ruling = await self._rule(exhibit)
+        except ConverseError as error:
+            return JudgeVerdict(judge=self.judge.name, passed=None, reason=str(error))
+        if ruling is None:
+            reason = "Only tasks have goals; this subject is a model."
+            return JudgeVerdict(judge=self.judge.name, passed=None, reason=reason)
+        score = ruling.confidence if ruling.is_met else 1 - ruling.confidence
+        return JudgeVerdict(
+            judge=self.judge.name, passed=ruling.is_met, score=score, reason=ruling.evidence
+        )
+
+    async def _rule(self, exhibit: Exhibit) -> Ruling | None:
+        judge, answer = self.judge, exhibit.answer
+        expected = find_expected(judge, exhibit.case)
+        if judge.kind == "goal":
+            return _rule_by_goal(answer)
+        if judge.kind == "equals":
+            return _compare(answer.text, write_value(expected))
+        condition = TargetCondition(
+            description=judge.name, evaluation_type=_CONDITIONS[judge.kind], expected_value=expected
+        )
+        conditions: Any = (condition,)  # type checkers do not know the type of its converter
+        verification = await verify(
+            Goal(description="A good answer.", target_conditions=conditions),
+            FlowOutcome(response=answer.text),
+            require_all=True,
+            predicates={},
+            judge=None,
+        )
+        (verdict,) = verification.verdicts
+        return Ruling(
+            is_met=verdict.is_met, confidence=verdict.confidence, evidence=verdict.evidence
+        )
+
+
+def _rule_by_goal(answer: SubjectAnswer) -> Ruling | None:
+    if answer.goal_met is None:
+        return None
+    evidence = answer.evidence or "All conditions of the goal are met."
+    return Ruling(is_met=answer.goal_met, confidence=1.0, evidence=evidence)
+
+
+def _compare(text: str, expected: str) -> Ruling:
+    is_met = normalize(text) == normalize(expected)
+    evidence = f"The answer {'is' if is_met else 'is not'} {expected!r}."
+    return Ruling(is_met=is_met, confidence=1.0, evidence=evidence)
+
+
+class PredicateJudge(JudgeRunner):
+    """Runner of a function: that of a plugin, of a file, or of the program.
+
+    Args:
+        judge: Judge.
+        predicates: Predicates of plugins and of the program, by name.
+        folder: Folder at which relative paths of files start.
+    """
+
+    def __init__(self, judge: EvalJudge, predicates: Predicates, folder: Path) -> None:
+        super().__init__(judge)
+        self._predicates = dict(predicates)
+        self._folder = folder
+
+    async def prepare(self) -> None:
+        """Load the function. Raises ConfigurationError."""
+        if self.judge.kind == "function":
+            function: Predicate = await asyncio.to_thread(load_function, self.judge, self._folder)
+            self._predicates[self.judge.name] = function
+
+    async def _rule(self, exhibit: Exhibit) -> Ruling:
+        case = exhibit.case
+        variables = {
+            **case.variables,
+            "case": case.name,
+            "prompt": exhibit.prompt,
+            "expected": case.expected,
+        }
+        name = self.judge.predicate or self.judge.name
+        context = PredicateContext(variables=variables)
+        return await ask_predicate(self._predicates, name, exhibit.answer.text, context)
+
+
+class ModelJudge(JudgeRunner):
+    """Runner of a model that judges.
+
+    Args:
+        judge: Judge.
+        application: Source of the model.
+        cache: Cache of judgments; ``None`` for none.
+        reads_cache: Whether to use cached judgments.
+        cap: Maximum cost of the run; ``None`` for no limit.
+    """
+
+    def __init__(
+        self,
+        judge: EvalJudge,
+        application: Application,
+        cache: EvalCache | None,
+        *,
+        reads_cache: bool,
+        cap: Decimal | None,
+    ) -> None:
+        super().__init__(judge)
+        self.model = Model(judge.model, application=application)
+        self._application = application
+        self._cache = cache
+        self._reads_cache = reads_cache
+        self._cap = cap
+        self._work: ModelWork | None = None
+        self._ask: Ask | None = None
+        self._estimator: AnyEstimator | None = None
+
+    async def prepare(self) -> None:
+        """Load the model. Raises ConverseError."""
+        controls = {"controls": dict(self.judge.controls)}
+        parser: Parser[JsonValue] = Parser(await _find_schema())
+        self._work = ModelWork(self.model, controls, InputComposer(), parser=parser)
+        self._ask = await self._work.prepare()
+        if self._cap is not None:
+            descriptor = (await self.model.access()).descriptor
+            if descriptor.price_key[0] not in OWN_MACHINES:
+                tries = self._application.configuration.limits.attempts
+                with naming_cap(f"judge {self.judge.name}"):
+                    self._estimator = Estimator(
+                        descriptor, self._work.template, parser.attempts, tries=tries
+                    )
+
+    async def foresee(self, case: EvalCase, prompt: str, answer_tokens: int) -> Decimal | None:
+        """Return the approximate cost of judging an answer; ``None`` if it is unknown."""
+        assert self._work is not None
+        text = case.answer if case.answer is not None else "word " * answer_tokens
+        question = await self._compose_question(_Recorder(), case, prompt, text)
+        descriptor = (await self.model.access()).descriptor
+        dollars = foresee_request(self._work, descriptor, (produce_user_canister(question),))
+        return None if dollars is None else dollars * self.judge.repeats
+
+    async def _compose_question(
+        self, recorder: _Recorder, case: EvalCase, prompt: str, text: str
+    ) -> str:
+        await self._judge(recorder, case, prompt, text)
+        return recorder.question
+
+    async def rule(self, exhibit: Exhibit, budget: EvalBudget) -> JudgeVerdict:
+        """Return a verdict, even if the model fails. Raises ConverseError."""
+        votes: list[Judgment] = []
+        costs: list[Decimal | None] = []
+        problem = ""
+        for number in range(1, self.judge.repeats + 1):
+            asker = _Asker(self, budget, number)
+            judgment = await self._judge(asker, exhibit.case, exhibit.prompt, exhibit.answer.text)
+            costs += asker.costs
+            if isinstance(judgment.value, bool):
+                votes.append(judgment)
+            else:
+                problem = asker.problem or "The model has given no verdict."
+        cost = None if None in costs else float(sum(filter(None, costs), Decimal(0)))
+        if problem:  # a majority of fewer votes is not that of the suite
+            return JudgeVerdict(judge=self.judge.name, passed=None, reason=problem, cost=cost)
+        return _count(self.judge.name, votes, cost)
+
+    async def _judge(self, asker: Any, case: EvalCase, prompt: str, text: str) -> Judgment:
+        expected = find_expected(self.judge, case)
+        return await judge_condition(
+            asker,
+            text,
+            goal=prompt or "(not given)",
+            condition=self.judge.question,
+            expected="" if expected is None else write_value(expected),
+        )
+
+    async def ask(self, question: str, number: int, asker: _Asker) -> JsonValue:
+        """Return the model's answer to a question, from the cache if it has one.
+
+        If there is none, return ``None`` and record the problem.
+
+        Raises:
+            ConverseError: The error would affect every other answer as well.
+        """
+        assert self._work is not None
+        assert self._ask is not None
+        template = self._work.template.digest()
+        key = digest_parts("judge", template, question, str(number))
+        if self._cache is not None and self._reads_cache:
+            stored = await self._cache.find(key)
+            if stored is not None:
+                cached: JsonValue = msgspec.json.decode(stored)
+                return cached
+        value = (produce_user_canister(question),)
+        item = await ask_within(asker.budget, self._ask, self._estimator, value)
+        if item is None:
+            asker.problem = _EXHAUSTED
+            return None
+        asker.costs.append(price_item(item))
+        if item.error is not None:
+            asker.problem = str(item.error)
+            return None
+        if self._cache is not None:
+            await self._cache.add(
+                key, msgspec.json.encode(item.value), replaces=not self._reads_cache
+            )
+        answer: JsonValue = item.value
+        return answer
+
+
+class _Asker:
+    """Judge of flows that asks the model of a :class:`ModelJudge` once."""
+
+    def __init__(self, runner: ModelJudge, budget: EvalBudget, number: int) -> None:
+        self.runner = runner
+        self.budget = budget
+        self.number = number
+        self.costs: list[Decimal | None] = []
+        self.problem = ""
+
+    async def __call__(self, question: str, schema: JsonObject) -> JsonValue:
+        return await self.runner.ask(question, self.number, self)
+
+
+class _Recorder:
+    """Judge of flows that asks no model and records the question and the schema."""
+
+    def __init__(self) -> None:
+        self.question = ""
+        self.schema: JsonObject = {}
+
+    async def __call__(self, question: str, schema: JsonObject) -> JsonValue:
+        self.question, self.schema = question, schema
+        return None
+
+
+async def _find_schema() -> JsonObject:
+    """Return the schema of the answers of judges."""
+    recorder = _Recorder()
+    await judge_condition(recorder, "", goal="", condition="")
+    return recorder.schema
+
+
+def _count(name: str, votes: Sequence[Judgment], cost: float | None) -> JudgeVerdict:
+    """Return the verdict of the majority; a tie is not enough."""
+    values = tuple(each.value is True for each in votes)
+    passed = sum(values) * 2 > len(values)
+    agreeing = [each for each, value in zip(votes, values, strict=True) if value == passed]
+    scores = [
+        each.confidence if value else 1 - each.confidence
+        for each, value in zip(votes, values, strict=True)
+    ]
+    reason = agreeing[0].evidence
+    if len(values) > 1:
+        reason = f"{sum(values)} of {len(values)} verdicts are positive. {reason}"
+    return JudgeVerdict(
+        judge=name,
+        passed=passed,
+        score=sum(scores) / len(scores),
+        reason=reason,
+        votes=values,
+        cost=cost,
+    )
+
+
+def find_expected(judge: EvalJudge, case: EvalCase) -> JsonValue:
+    """Return the expected value of a judge for a case; ``None`` if there is none."""
+    return case.expected if judge.expected is None else judge.expected
+
+
+def write_value(value: JsonValue) -> str:
+    """Return a value as text; values other than texts as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def open_judge(
+    judge: EvalJudge,
+    application: Application,
+    cache: EvalCache | None,
+    *,
+    reads_cache: bool,
+    cap: Decimal | None,
+    predicates: Predicates,
+    folder: Path,
+) -> JudgeRunner:
+    """Return the runner of a judge."""
+    if judge.kind == "model":
+        return ModelJudge(judge, application, cache, reads_cache=reads_cache, cap=cap)
+    if judge.kind in ("function", "predicate"):
+        return PredicateJudge(judge, predicates, folder)
+    return JudgeRunner(judge)

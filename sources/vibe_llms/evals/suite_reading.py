@@ -1,0 +1,120 @@
+"""Read suites from TOML; report all mistakes together, with file, line and rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from vibe_llms.evals.suites import EvalCase, Suite
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.foundation.files import read_beginning
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.tables.annotations import survey_kinds, survey_required
+from vibe_llms.tables.documents import parse_document, refuse
+from vibe_llms.tables.kinds import TABLE, is_list
+from vibe_llms.tables.paths import KeyPath, write_path
+from vibe_llms.tables.reading import Position, TableReader
+
+SUITE_BYTES: Final = 10_000_000
+"""Size limit of a suite's file. Longer lists of cases belong in ``case_files``."""
+
+CASES_BYTES: Final = 200_000_000
+"""Size limit of a file of cases."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+def read_suite(path: Path | str) -> Suite:
+    """Read a suite.
+
+    Its ``case_files`` list files of JSON lines with further cases; relative paths start at the
+    directory of the file.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or is invalid; lists all mistakes.
+    """
+    path = Path(path)
+    raw = _read(path, SUITE_BYTES, "Move cases to a file of JSON lines, listed in case_files.")
+    document = parse_document(raw.removeprefix(_BYTE_ORDER_MARK), str(path))
+    tree = dict(document.tree)
+    reader = document.produce_reader(path.absolute().parent)
+    case_files = tree.pop("case_files", [])
+    if is_list(tree.get("subjects")):
+        tree["subjects"] = [_name_subject(each) for each in tree["subjects"]]
+    kinds = {name: kind for name, kind in survey_kinds(Suite).items() if name != "folder"}
+    if "cases" not in tree and case_files:
+        tree["cases"] = []
+    values = reader.read_fields(kinds, tree, (), survey_required(Suite))
+    if not is_list(case_files) or not all(isinstance(each, str) and each for each in case_files):
+        reader.report(("case_files",), "It must be a list of paths.")
+        case_files = []
+    for name in case_files:
+        values["cases"] = (*values.get("cases", ()), *_read_cases(reader, name))
+    reader.finish()
+    try:
+        return Suite(**{"name": path.stem, **values}, folder=path.absolute().parent)
+    except ConfigurationError as error:  # a rule between fields is broken
+        for finding in error.findings:
+            reader.report(_split(finding.path), finding.message)
+        reader.finish()
+        raise
+
+
+def _split(path: str) -> KeyPath:
+    """Return the path of a mistake that :class:`Suite` has found, such as ``cases[2].judges``."""
+    parts: list[str | int] = []
+    for part in path.replace("[", ".[").split("."):
+        if part:
+            parts.append(int(part[1:-1]) if part.startswith("[") else part)
+    return tuple(parts)
+
+
+def _name_subject(table: Any) -> Any:
+    """Name a subject after its model or task if it has no name."""
+    if not isinstance(table, Mapping) or "name" in table:
+        return table
+    named = table.get("task", table.get("model"))
+    return {"name": named, **table} if isinstance(named, str) and named else table
+
+
+def _read(path: Path, limit: int, remedy: str) -> bytes:
+    try:
+        raw = read_beginning(path, limit + 1)
+    except OSError as error:
+        refuse(str(path), f"Cannot read the file: {error.strerror}.")
+    if len(raw) > limit:
+        refuse(str(path), f"The file is larger than {limit:,} bytes. {remedy}")
+    return raw
+
+
+def _read_cases(reader: TableReader, name: str) -> list[EvalCase]:
+    """Read a file of JSON lines; each is a case."""
+    import msgspec
+
+    path = reader.base / Path(name).expanduser()
+    raw = _read(path, CASES_BYTES, "Split it.").removeprefix(_BYTE_ORDER_MARK)
+    cases: list[EvalCase] = []
+    for number, line in enumerate(raw.splitlines(), 1):
+        if not line.strip():
+            continue
+        lines = TableReader(_locate_at(str(path), number), reader.findings, base=path.parent)
+        try:
+            table = msgspec.json.decode(line)
+        except UNREADABLE as error:
+            lines.report((), f"Invalid JSON: {error}.")
+            continue
+        if not TABLE.is_valid(table):
+            lines.report((), "It must be a JSON object with the fields of a case.")
+            continue
+        case = lines.read(EvalCase, table)
+        if case is not None:
+            cases.append(case)
+    return cases
+
+
+def _locate_at(place: str, number: int) -> Any:
+    def locate(path: KeyPath) -> Position:
+        return place, number, 0, write_path(path)
+
+    return locate

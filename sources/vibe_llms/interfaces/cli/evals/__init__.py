@@ -1,0 +1,1 @@
+"""Evals on the terminal: forecast, progress, and tables of reports and comparisons."""

@@ -1,0 +1,155 @@
+"""Tables and remarks about reports of evals."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.foundation.money import write_dollars
+from vibe_llms.interfaces.cli.output import note, write_count, write_table
+
+if TYPE_CHECKING:
+    from vibe_llms.evals.comparing import CaseDifference, EvalComparison
+    from vibe_llms.evals.costs import EvalForecast
+    from vibe_llms.evals.reports import EvalReport, SubjectSummary
+    from vibe_llms.evals.statistics import Agreement, PassRate
+    from vibe_llms.evals.trials import Trial
+
+_ROWS: Final = 50
+"""Number of cases that a table lists."""
+
+_STATE_STYLES: Final = {"failed": "red", "error": "yellow", "untried": "dim"}
+_CHANGE_STYLES: Final = {
+    "worse": "red",
+    "better": "green",
+    "new": "cyan",
+    "gone": "dim",
+    "untried": "dim",
+}
+
+
+def describe_forecast(forecast: EvalForecast) -> str:
+    """Describe the cost of a run before anything is sent."""
+    parts = [f"{write_count(forecast.trials, 'trial')}"]
+    if forecast.cached:
+        parts.append(f"{write_count(forecast.cached, 'answer')} cached")
+    parts.append(write_count(forecast.requests, "request"))
+    if forecast.dollars:
+        parts.append(f"about {write_dollars(forecast.dollars)}")
+    elif not forecast.unpriced:
+        parts.append("no cost")
+    if forecast.unpriced:
+        parts.append(f"unknown price: {', '.join(forecast.unpriced)}")
+    return ", ".join(parts) + "."
+
+
+def show_report(report: EvalReport) -> None:
+    """Show the subjects, the cases that did not pass, and the agreement of judges."""
+    from vibe_llms.evals.statistics import PassRate
+
+    summaries = report.summarize()
+    minimum = report.thresholds.pass_rate
+    write_table(
+        [_compose_subject(each) for each in summaries],
+        headers=("subject", "passed", "share", "95 %", "errors", "seconds", "cost"),
+        row_styles=["green" if each.rate.share >= minimum else "red" for each in summaries],
+    )
+    groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
+    for trial in report.trials:
+        groups[trial.case, trial.subject].append(trial)
+    rows: list[tuple[str, ...]] = []
+    styles: list[str] = []
+    for (case, subject), trials in groups.items():
+        bad = next((each for each in trials if each.state != "passed"), None)
+        if bad is not None and subject in report.subjects:
+            passed = sum(each.state == "passed" for each in trials)
+            rate = PassRate(passed=passed, total=len(trials))
+            rows.append((str(bad.state), case, subject, _write_rate(rate), bad.reason))
+            styles.append(_STATE_STYLES[bad.state])
+    if rows:
+        note("")
+        write_table(
+            rows[:_ROWS],
+            headers=("state", "case", "subject", "passed", "reason"),
+            row_styles=styles[:_ROWS],
+        )
+    if len(rows) > _ROWS:
+        note(f"{len(rows) - _ROWS:,} more cases did not pass; --json and --html list all.")
+    _show_agreements(report)
+
+
+def _compose_subject(summary: SubjectSummary) -> tuple[str, ...]:
+    low, high = summary.rate.interval
+    seconds = "" if summary.seconds is None else f"{summary.seconds:.1f}"
+    return (
+        summary.subject,
+        _write_rate(summary.rate),
+        f"{summary.rate.share:.0%}",
+        f"{low:.0%} to {high:.0%}",
+        str(summary.errors or ""),
+        seconds,
+        write_dollars(summary.cost) if summary.cost else "",
+    )
+
+
+def _write_rate(rate: PassRate) -> str:
+    return f"{rate.passed:,}/{rate.total:,}"
+
+
+def _show_agreements(report: EvalReport) -> None:
+    for agreement in report.measure_agreements():
+        warning = agreement.is_below(report.thresholds.agreement)
+        note(f"{'Warning: ' if warning else ''}{describe_agreement(agreement)}")
+        if warning:
+            note(
+                f"         It is below {report.thresholds.agreement:g}: do not rely on its "
+                "verdicts before its question or its model is better."
+            )
+
+
+def describe_agreement(agreement: Agreement) -> str:
+    """Describe the agreement of a judge in a sentence."""
+    parts: list[str] = []
+    if agreement.accuracy is not None:
+        kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
+        parts.append(f"{agreement.accuracy:.0%} of {agreement.labelled:,} labels{kappa}")
+    if agreement.consistency is not None:
+        answers = write_count(agreement.repeated, "answer")
+        parts.append(f"with itself {agreement.consistency:.0%}, on {answers}")
+    return f"The judge {agreement.judge!r} agrees with {'; '.join(parts)}."
+
+
+def show_comparison(comparison: EvalComparison) -> None:
+    """Show the cases that changed, regressions first."""
+    changed = [each for each in comparison.differences if each.change != "same"]
+    changed.sort(key=lambda each: not each.is_regression)
+    if changed:
+        note("")
+        write_table(
+            [_compose_difference(each) for each in changed[:_ROWS]],
+            headers=("change", "case", "subject", "before", "now", "reason"),
+            row_styles=[_CHANGE_STYLES[each.change] for each in changed[:_ROWS]],
+        )
+    if len(changed) > _ROWS:
+        note(f"{len(changed) - _ROWS:,} more cases changed; --json and --html list all.")
+    counts: dict[str, int] = defaultdict(int)
+    for each in comparison.differences:
+        counts[str(each.change)] += 1
+    words = ", ".join(
+        f"{counts[name]:,} {name}" for name in (*_CHANGE_STYLES, "same") if counts[name]
+    )
+    note(f"Compared with the earlier report: {words or 'nothing in common'}.")
+
+
+def _compose_difference(difference: CaseDifference) -> tuple[str, ...]:
+    later = difference.later
+    reason = "" if later is None else later.reason
+    edited = "The prompt differs. " if difference.is_edited else ""
+    return (
+        str(difference.change),
+        difference.case,
+        difference.subject,
+        _write_rate(difference.before) if difference.before.total else "",
+        _write_rate(difference.now) if difference.now.total else "",
+        edited + reason,
+    )

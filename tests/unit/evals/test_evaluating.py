@@ -1,0 +1,377 @@
+"""Suites are run: within the budget, through the cache, and whatever a subject does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.batches.vendor_batching import MODELS, produce_application
+from support.evals.suites import run_in, script_model, write_judgment, write_suite
+from vibe_llms import Conversation, Engine
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.evals.evaluating import EvalOptions, EvalProgress, Evaluation, run_suite
+from vibe_llms.evals.subjects import ModelSubject
+from vibe_llms.evals.suites import EvalCase, EvalJudge, EvalSubject, Suite
+from vibe_llms.exceptions import ConfigurationError, UnknownNameError
+from vibe_llms.testing.simulator import Say, ScriptedAnswer, SynchronousSimulator, Tokens
+
+ECHO = EvalSubject(name="echo", model="scripted:echo")
+GOOD = EvalJudge(name="good", kind="function", function=lambda answer: True)
+
+TASK: dict[str, Any] = {
+    "goal": {
+        "description": "Say it.",
+        "target_conditions": [
+            {
+                "description": "It is about tides.",
+                "evaluation_type": "CONTAINS",
+                "expected_value": "tides",
+            }
+        ],
+    },
+    "resource_llm": {"provider": "scripted", "model": "echo"},
+    "prompts": [{"template": "Write about {{topic}}."}],
+    "resource_registry": {"entries": []},
+    "flow_diagram": {"mermaid": "flowchart TD\n  START --> P0 --> END"},
+}
+
+
+@pytest.fixture
+def simulator() -> Iterator[SynchronousSimulator]:
+    """Vendors with prices."""
+    with SynchronousSimulator() as running:
+        yield running
+
+
+def ask(*prompts: str, **settings: Any) -> Suite:
+    """Return a suite with a case for each prompt."""
+    cases = [EvalCase(name=f"c{number}", prompt=text) for number, text in enumerate(prompts)]
+    return Suite(**{"cases": cases, "subjects": [ECHO], "judges": [GOOD], **settings})
+
+
+async def test_a_suite_is_run_from_its_file(tmp_path: Path) -> None:
+    report = await run_in(tmp_path, write_suite(tmp_path))
+
+    states = [(each.case, each.repeat, str(each.state)) for each in report.trials]
+    assert states == [
+        *(("france", 1, "failed"), ("france", 2, "failed")),
+        *(("italy", 1, "passed"), ("italy", 2, "passed")),
+    ]
+    (summary,) = report.summarize()
+    assert (summary.rate.passed, summary.rate.total) == (2, 4)
+    assert not report.holds
+    assert report.cases[0].prompt == "What is the capital of France?"
+    assert "does not contain 'Paris'" in report.trials[0].reason
+
+
+def test_synchronous_code_runs_suites(tmp_path: Path) -> None:
+    assert run_suite(ask("Hello."), cache=tmp_path).holds
+
+
+async def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
+    """The answer of each repeat is cached for itself; a changed prompt is asked."""
+    model = script_model(tmp_path, "m", "First.")
+    suite = ask("1?", "2?", subjects=[EvalSubject(name="m", model=model)], repeats=2)
+    first = await run_in(tmp_path, suite)
+    script_model(tmp_path, "m", "Second.")
+
+    second = await run_in(tmp_path, suite)
+    third = await run_in(tmp_path, ask("1?", "3?", subjects=suite.subjects, repeats=3))
+
+    texts = [[each.answer.text for each in run.trials if each.answer] for run in (first, second)]
+    assert texts == [["First."] * 4] * 2
+    assert all(each.answer and each.answer.is_cached for each in second.trials)
+    found = [each.answer.text for each in third.trials if each.answer]
+    assert found == ["First.", "First.", "Second.", "Second.", "Second.", "Second."]
+
+
+async def test_equal_cases_are_asked_once(tmp_path: Path) -> None:
+    calls = []
+    model = script_model(tmp_path, "m", "One.")
+    judge = EvalJudge(
+        name="j", kind="function", function=lambda answer: bool(calls.append(1)) or True
+    )
+    suite = ask("Same?", "Same?", subjects=[EvalSubject(name="m", model=model)], judges=[judge])
+
+    report = await run_in(tmp_path, suite)
+
+    assert [each.answer.is_cached for each in report.trials if each.answer] == [False, True]
+    assert len(calls) == 2
+
+
+async def test_an_interrupted_run_continues(tmp_path: Path) -> None:
+    """What was answered before is not asked again."""
+    suite = ask(*(f"{number}?" for number in range(9)), concurrency=1)
+    done: list[int] = []
+
+    def stop(progress: EvalProgress) -> None:
+        done.append(progress.done)
+        if progress.done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await run_in(tmp_path, suite, progress=stop)
+    report = await run_in(tmp_path, suite)
+
+    cached = [each.answer.is_cached for each in report.trials if each.answer]
+    assert done == [1, 2, 3, 4]
+    assert cached[:4] == [True] * 4
+    assert not cached[-1]
+
+
+async def test_two_runs_at_once_share_the_cache(tmp_path: Path) -> None:
+    suite = ask(*(f"{number}?" for number in range(20)))
+
+    one, other = await asyncio.gather(run_in(tmp_path, suite), run_in(tmp_path, suite))
+
+    assert one.holds
+    assert [each.answer and each.answer.text for each in one.trials] == [
+        each.answer and each.answer.text for each in other.trials
+    ]
+
+
+async def test_failures_are_errors_and_are_asked_again(tmp_path: Path) -> None:
+    model = script_model(tmp_path, "m")
+    path = Path(model.removeprefix("scripted:"))
+    path.write_text('[[responses]]\nfault = { kind = "invalid-request" }\n')
+    suite = ask("1?", subjects=[EvalSubject(name="m", model=model)])
+    failed = await run_in(tmp_path, suite)
+    script_model(tmp_path, "m", "Well.")
+
+    mended = await run_in(tmp_path, suite)
+
+    assert [str(each.state) for each in failed.trials] == ["error"]
+    assert failed.trials[0].reason
+    assert failed.summarize()[0].errors == 1
+    assert mended.holds
+
+
+async def test_a_subject_with_a_wrong_key_fails_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked once, not for each case."""
+    model = script_model(tmp_path, "m")
+    path = Path(model.removeprefix("scripted:"))
+    path.write_text('[[responses]]\nfault = { kind = "authentication" }\n')
+    suite = ask(*"123", subjects=[EvalSubject(name="bad", model=model), ECHO], concurrency=1)
+    asked: list[str] = []
+    answer = ModelSubject.answer
+
+    async def count(subject: ModelSubject, *arguments: Any) -> Any:
+        asked.append(subject.subject.name)
+        return await answer(subject, *arguments)
+
+    monkeypatch.setattr(ModelSubject, "answer", count)
+    report = await run_in(tmp_path, suite)
+
+    assert {each.subject: each.rate.passed for each in report.summarize()} == {"bad": 0, "echo": 3}
+    assert asked.count("bad") == 1
+
+
+async def test_what_a_run_costs_is_foreseen_and_counted(
+    tmp_path: Path, simulator: SynchronousSimulator
+) -> None:
+    application = produce_application("anthropic", simulator.url)
+    priced = EvalSubject(name="p", model=f"anthropic:{MODELS['anthropic']}")
+    suite = ask("1?", "2?", subjects=[priced], repeats=2)
+    options = EvalOptions(cache=tmp_path)
+
+    async with Evaluation(suite, options, application=application) as evaluation:
+        forecast = await evaluation.forecast()
+        report = await evaluation.run()
+        again = await evaluation.forecast()
+
+    assert (forecast.trials, forecast.requests, forecast.cached) == (4, 4, 0)
+    # 500 tokens of output at $15 for a million, four times, and a few of input.
+    assert forecast.dollars is not None
+    assert Decimal("0.030") < forecast.dollars < Decimal("0.031")
+    assert report.trials[0].reason == ""
+    assert report.cost > 0
+    assert report.unpriced == 0
+    assert (again.requests, again.cached, again.dollars) == (0, 4, 0)
+    await application.close()
+
+
+async def test_nothing_more_is_sent_after_the_maximum_cost(
+    tmp_path: Path, simulator: SynchronousSimulator
+) -> None:
+    """The cap is never exceeded; a later run with a higher one continues."""
+    application = produce_application("anthropic", simulator.url)
+    priced = EvalSubject(
+        name="p", model=f"anthropic:{MODELS['anthropic']}", controls={"max_tokens": 50}
+    )
+    suite = ask(*(f"{number}?" for number in range(12)), subjects=[priced, ECHO])
+
+    def run(cap: str) -> Any:
+        return run_in(tmp_path, suite, application=application, max_cost=Decimal(cap))
+
+    usage = Tokens(received=100, produced=50)  # of $0.00105
+    simulator.enqueue(*[ScriptedAnswer(parts=(Say("Well."),), usage=usage)] * 12)
+    nothing = await run("0")
+    assert not simulator.requests
+    some = await run("0.012")
+    sent = len(simulator.requests)
+    rest = await run("1")
+
+    assert nothing.untried == 12
+    assert {each.subject: each.rate.passed for each in nothing.summarize()} == {"p": 0, "echo": 12}
+    assert not nothing.holds
+    assert 0 < some.cost <= 0.012
+    assert 0 < some.untried == 12 - sent
+    assert rest.untried == 0
+    assert len(simulator.requests) == 12
+    await application.close()
+
+
+async def test_a_cap_needs_a_price(tmp_path: Path, simulator: SynchronousSimulator) -> None:
+    """Without one the run is refused before anything is sent; without a cap it is told."""
+    application = produce_application("anthropic", simulator.url)
+    unknown = EvalSubject(name="u", model="anthropic:claude-nobody-knows")
+    suite = ask("1?", subjects=[unknown])
+
+    with pytest.raises(ConfigurationError, match="A cap is not possible"):
+        await run_in(tmp_path, suite, application=application, max_cost=Decimal(1))
+    assert not [each for each in simulator.requests if each.method == "POST"]
+    options = EvalOptions(cache=tmp_path)
+    async with Evaluation(suite, options, application=application) as evaluation:
+        assert (await evaluation.forecast()).unpriced == ("u",)
+        report = await evaluation.run()
+    assert report.unpriced == 1
+    await application.close()
+
+
+async def test_tasks_are_subjects_and_their_goals_judge(tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_text(json.dumps(TASK))
+    suite = Suite(
+        cases=[
+            EvalCase(name="tides", variables={"topic": "tides"}),
+            EvalCase(name="winds", variables={"topic": "winds"}),
+        ],
+        subjects=[EvalSubject(name="task", task=tmp_path / "task.json")],
+        judges=[EvalJudge(name="goal", kind="goal")],
+    )
+
+    report = await run_in(tmp_path, suite, max_cost=Decimal(0))
+    again = await run_in(tmp_path, suite)
+
+    assert [str(each.state) for each in report.trials] == ["passed", "failed"]
+    assert report.trials[0].answer is not None
+    assert report.trials[0].answer.text == "Write about tides."
+    assert "It is about tides." in report.trials[1].reason
+    assert all(each.answer and each.answer.is_cached for each in again.trials)
+
+
+async def test_mistakes_of_a_task_are_found_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_text(json.dumps({**TASK, "prompts": []}))
+    suite = Suite(
+        cases=[EvalCase(name="c")],
+        subjects=[EvalSubject(name="task", task=tmp_path / "task.json")],
+        judges=[EvalJudge(name="goal", kind="goal")],
+    )
+
+    with pytest.raises(ConfigurationError, match="P0"):
+        await run_in(tmp_path, suite)
+
+
+async def test_a_goal_of_a_model_cannot_be_judged(tmp_path: Path) -> None:
+    report = await run_in(tmp_path, ask("1?", judges=[EvalJudge(name="g", kind="goal")]))
+
+    assert str(report.trials[0].state) == "error"
+    assert "Only tasks have goals" in report.trials[0].reason
+
+
+async def test_missing_variables_and_files_are_reported_together(tmp_path: Path) -> None:
+    suite = ask("{{ one }}", "{{ two", "3?")
+    cases = [*suite.cases, EvalCase(name="file", prompt="?", files=(tmp_path / "none.png",))]
+
+    with pytest.raises(ConfigurationError) as caught:
+        await run_in(tmp_path, ask(cases=cases))
+
+    told = str(caught.value)
+    assert "needs the variables 'one'" in told
+    assert "none.png" in told
+    assert len(caught.value.findings) == 3
+
+
+async def test_files_and_instructions_are_sent(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("Remember the milk.")
+    model = script_model(tmp_path, "m", "I see.")
+    subject = EvalSubject(name="m", model=model, system="Be brief.")
+    case = EvalCase(name="c", prompt="What?", files=(tmp_path / "note.txt",))
+    suite = ask(cases=[case], subjects=[subject])
+    evaluation = Evaluation(suite, EvalOptions(cache=tmp_path))
+
+    async with evaluation:
+        (prepared,) = evaluation._prepared.values()
+
+    assert [each.role for each in prepared.value] == ["supervisor", "document", "user"]
+
+
+async def test_a_kept_run_is_a_case(tmp_path: Path) -> None:
+    """Models answer its conversation up to the last question."""
+    store = DirectoryStore(tmp_path / "run_x")
+    engine = Engine("scripted:echo", store=store)
+    conversation = Conversation()
+    for text in ("My name is Ada.", "What is my name?"):
+        conversation.add_user_message(text)
+        conversation = (await engine.answer(conversation)).conversation
+    case = EvalCase(name="name", run=tmp_path / "run_x")
+
+    report = await run_in(tmp_path, ask(cases=[case]))
+
+    assert report.trials[0].answer is not None
+    assert report.trials[0].answer.text == "What is my name?"
+
+
+async def test_cases_tags_and_subjects_are_selected(tmp_path: Path) -> None:
+    path = write_suite(tmp_path)
+
+    by_case = await run_in(tmp_path, path, cases=["italy"])
+    by_tag = await run_in(tmp_path, path, tags=["europe"])
+
+    assert {each.case for each in by_case.trials} == {"italy"}
+    assert by_case.holds
+    assert {each.case for each in by_tag.trials} == {"france"}
+    for name in ("cases", "tags", "subjects"):
+        with pytest.raises(UnknownNameError):
+            await run_in(tmp_path, path, **{name: ["itlay"]})
+        with pytest.raises(TypeError):
+            await run_in(tmp_path, path, **{name: "italy"})
+
+
+async def test_a_judging_model_is_within_the_budget(
+    tmp_path: Path, simulator: SynchronousSimulator
+) -> None:
+    """Verdicts that the budget does not allow are missing, and are given by the next run."""
+    application = produce_application("anthropic", simulator.url)
+    judge = EvalJudge(
+        name="j", kind="model", question="Good?", model=f"anthropic:{MODELS['anthropic']}"
+    )
+    suite = ask("1?", judges=[judge])
+
+    report = await run_in(tmp_path, suite, application=application, max_cost=Decimal(0))
+
+    assert not [each for each in simulator.requests if each.method == "POST"]
+    assert "the cost is limited" in report.trials[0].reason
+    assert not report.holds
+    await application.close()
+
+
+async def test_progress_counts_trials(tmp_path: Path) -> None:
+    seen: list[tuple[int, int, int]] = []
+    model = script_model(tmp_path, "m", write_judgment(True))
+    judge = EvalJudge(name="j", kind="model", question="Good?", model=model)
+
+    await run_in(
+        tmp_path,
+        ask("1?", "2?", judges=[judge]),
+        progress=lambda each: seen.append((each.done, each.total, each.passed)),
+    )
+
+    assert seen == [(1, 2, 1), (2, 2, 2)]

@@ -1,0 +1,110 @@
+"""``vibe eval`` says what it costs, shows what failed, and decides by its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.evals.suites import CAPITALS, script_model, write_judgment, write_suite
+
+Vibe = Callable[..., Any]
+
+PASSING = CAPITALS.replace('"Paris"', '"France"')
+
+
+def test_failures_are_listed_and_decide(vibe: Vibe, home: Path) -> None:
+    path = write_suite(home)
+
+    failed = vibe("eval", str(path))
+    passed = vibe("eval", str(path), "--case", "italy")
+    again = vibe("eval", "run", str(path), "--tag", "europe", "--subject", "echo")
+
+    assert (failed.code, passed.code, again.code) == (1, 0, 1)
+    assert failed.out.splitlines()[0].startswith("echo\t2/4\t50%\t15% to 85%")
+    assert "failed\tfrance\techo\t0/2\tmentions: The final response does not" in failed.out
+    assert "4 trials, 4 requests, no cost." in failed.err
+    assert "2 trials, 2 answers cached, 0 requests, no cost." in passed.err
+    assert "Cost of this run: $0.00." in failed.err
+
+
+def test_a_regression_decides(vibe: Vibe, home: Path) -> None:
+    """With a lower threshold, failures alone do not."""
+    lenient = PASSING + "\n[thresholds]\npass_rate = 0.5\n"
+    first = vibe("eval", str(write_suite(home, lenient)), "--output", "first.json")
+    changed = lenient.replace("capital of {{ country }}", "capital of that country")
+    path = write_suite(home, changed.replace('expected = "Italy"', 'expected = "capital"'))
+
+    second = vibe("eval", str(path), "-o", "second.json", "--against", "first.json")
+    compared = vibe("eval", "compare", "first.json", "second.json")
+    reversed_ = vibe("eval", "compare", "second.json", "first.json", "--json")
+
+    assert (first.code, second.code, compared.code, reversed_.code) == (0, 1, 1, 0)
+    assert "worse\tfrance\techo\t2/2\t0/2\tThe prompt differs. mentions" in second.out
+    assert "1 worse, 1 same" in second.err
+    assert compared.out in second.out
+    assert reversed_.read_json()["changes"][0]["change"] == "better"
+
+
+def test_programs_read_json(vibe: Vibe, home: Path) -> None:
+    path = write_suite(home, PASSING)
+    vibe("eval", str(path), "-o", "one.json")
+
+    shown = vibe("eval", str(path), "--json", "--against", "one.json")
+
+    document = shown.read_json()
+    assert shown.code == 0
+    assert document["summary"]["holds"] is True
+    assert document["comparison"] == {"regressions": 0, "changes": []}
+    saved = json.loads((home / "one.json").read_text())
+    assert [each["case"] for each in saved["trials"]] == ["france"] * 2 + ["italy"] * 2
+
+
+def test_mistakes_are_one_line_each(vibe: Vibe, home: Path) -> None:
+    path = write_suite(home, CAPITALS.replace("contains", "contain"))
+
+    mistaken = vibe("eval", str(path))
+    missing = vibe("eval", "nowhere.toml")
+    unknown = vibe("eval", str(write_suite(home)), "--case", "itlay")
+    unreadable = vibe("eval", str(path), "--against", str(path))
+    typo = vibe("eval", "comapre", "a", "b")
+    option = vibe("eval", str(path), "--max-cost", "nan")
+
+    assert (mistaken.code, missing.code, unknown.code) == (3, 3, 4)
+    assert (unreadable.code, typo.code, option.code) == (3, 2, 2)
+    assert "suite.toml:11: judges[0].kind" in mistaken.err
+    assert "'italy'" in unknown.err
+    assert "not a report" in unreadable.err
+    assert "'compare'" in typo.err
+
+
+def test_a_judge_that_disagrees_is_warned_about(vibe: Vibe, home: Path) -> None:
+    model = script_model(home, "m", write_judgment(True))
+    path = write_suite(
+        home,
+        f'[[judges]]\nname = "polite"\nkind = "model"\nquestion = "Is it polite?"\n'
+        f'model = "{model}"\n'
+        '[[cases]]\nname = "a"\nanswer = "Please."\nexpected_verdict = true\n'
+        '[[cases]]\nname = "b"\nanswer = "Go!"\nexpected_verdict = false\n',
+    )
+
+    shown = vibe("eval", str(path))
+
+    assert shown.code == 0
+    assert "Warning: The judge 'polite' agrees with 50% of 2 labels, kappa 0.00." in shown.err
+    assert "do not rely on its verdicts" in shown.err
+
+
+def test_hostile_names_do_not_control_the_terminal(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CAPITALS.replace('name = "france"', 'name = "<script>\\u001b[35m"')
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+
+    shown = vibe("eval", str(write_suite(home, text)))
+
+    assert "<script>" in shown.out
+    assert "\x1b[35m" not in shown.out
