@@ -11,6 +11,7 @@ const TELL = {
   'run.detached': (event) => ['Detached', event.subject],
   'run.stop_requested': (event) => ['Stop requested', [event.subject, event.reason].filter(Boolean).join(': ')],
   'run.retried': (event) => ['Retry scheduled', event.detail],
+  'run.continued': (event) => ['Continues in a fork', event.conversation],
   'step.started': (event) => ['Model request', event.model],
   'step.completed': (event) => ['Model answered', describeStep(event)],
   'step.failed': (event) => ['Model request failed', describeError(event.error)],

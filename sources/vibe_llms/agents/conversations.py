@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.conversation import Conversation
@@ -202,14 +202,42 @@ class LocalConversations:
         return found, self.store.contents.read(content_id)
 
     @in_thread
-    def rename(self, identity: str, name: str, *, subject: str = "") -> ConversationMetadata:
-        """Rename a conversation; a blank name removes its name.
+    def change(
+        self,
+        identity: str,
+        *,
+        name: str | None = None,
+        keep: int | None = None,
+        pinned: Sequence[str] | None = None,
+        subject: str = "",
+    ) -> ConversationMetadata:
+        """Change the name of a conversation, or what its compactions keep; ``None`` keeps a field.
+
+        Args:
+            name: The name; a blank one removes it.
+            keep: Number of last turns that a compaction keeps word for word.
+            pinned: Ids of the messages that every compaction keeps.
 
         Raises:
-            RequestError: The name is too long, or has more than one line.
+            RequestError: Nothing is to be changed, the name is too long or has more than one line,
+                or the conversation has no message with one of the ids.
         """
         self.runs.ensure_access(identity, subject)
-        return self.store.update_metadata(identity, name=read_name(name))
+        changes: dict[str, Any] = {}
+        if name is not None:
+            changes["name"] = read_name(name)
+        if keep is not None:
+            changes["keep"] = keep
+        if pinned is not None:
+            known = {each.id for each in self.store.read(identity, tolerant=True).canisters}
+            if unknown := [each for each in pinned if each not in known]:
+                detail = f"The conversation has no message {unknown[0]!r}."
+                raise RequestError(path="pinned", detail=detail, stage=Stage.FRAME)
+            changes["pinned"] = tuple(pinned)
+        if not changes:
+            detail = "Nothing is to be changed: pass name, keep or pinned."
+            raise RequestError(path="body", detail=detail, stage=Stage.FRAME)
+        return self.store.update_metadata(identity, **changes)
 
     @in_thread
     def fork(

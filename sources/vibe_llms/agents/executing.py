@@ -11,6 +11,7 @@ import attrs
 
 from vibe_llms.agents.deferred_requests import VENDOR, DeferredRequests, refuse_deferred_elsewhere
 from vibe_llms.agents.outcomes import TEMPORARY_ERRORS
+from vibe_llms.agents.run_compaction import RunCompaction
 from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.application import Application
 from vibe_llms.conversations.run_logs.log import LoggedEvent
@@ -20,7 +21,7 @@ from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.instruments.engines import Engine, Tool
+from vibe_llms.instruments.engines import Engine, EngineOptions, Tool
 from vibe_llms.invocables.ensemble_pools import EnsemblePool
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.runs.opening import ClaimedRun
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from vibe_llms.flows.resources import ShareFunction
     from vibe_llms.flows.results import AdapterResult
     from vibe_llms.flows.settings import AdapterConfig
+    from vibe_llms.messages.requests import WindowPolicy
 
 HOLDING_SECONDS: Final = 60.0
 """Seconds after which the next run closes the connections and opens them again."""
@@ -105,8 +107,11 @@ class RunExecutor:
     def _produce_deferred(self) -> DeferredRequests:
         return DeferredRequests(self.store, self.application)
 
-    async def execute(self, claimed: ClaimedRun) -> None:
+    async def execute(self, claimed: ClaimedRun) -> str:
         """Execute a queued run until it finishes or suspends.
+
+        Returns:
+            Id of the compacted fork in which it continues; otherwise empty.
 
         Raises:
             TransportError, StreamTruncatedError, EnsembleError: A service is unreachable; the run
@@ -125,7 +130,7 @@ class RunExecutor:
         share_ensembles = self._produce_share_function(request.subject)
         tools = share_ensembles(gather_ensembles(await self._access_tools(spec.ensembles)))
         try:
-            await self._execute_spec(spec, claimed, tools, share_ensembles)
+            return await self._execute_spec(spec, claimed, tools, share_ensembles)
         except TEMPORARY_ERRORS:
             await self.connections.drop()  # cached facts about its models may be outdated
             raise
@@ -141,26 +146,40 @@ class RunExecutor:
         claimed: ClaimedRun,
         tools: Sequence[Ensemble],
         share_ensembles: ShareFunction,
-    ) -> None:
+    ) -> str:
         conversation, log = claimed.conversation, claimed.events
         if spec.task is not None:
             await self._perform_flow(spec, claimed, tools, share_ensembles)
-            return
+            return ""
         deferral_backend = None
         if spec.channel == VENDOR:
             refuse_deferred_elsewhere(log, self.deferred.name)
             deferral_backend = await self.deferred.access(spec.model)
+        limits, options = spec.bound(self.limits), EngineOptions()
+        if spec.window:
+            options["window"] = cast("WindowPolicy", spec.window)
         engine = Engine(
             spec.model,
             tools,
-            limits=spec.bound(self.limits),
+            limits=limits,
             store=self.store,
             listener=self._listen(conversation.id),
             application=self.application,
             deferral_backend=deferral_backend,
+            **options,
         )
         await self.connections.hold(spec.model)
         async with engine:
+            compaction = RunCompaction(
+                engine=engine,
+                store=self.store,
+                claimed=claimed,
+                spec=spec,
+                seconds=limits.run_seconds,
+                listener=self._listen(conversation.id),
+            )
+            if (fork := await compaction.perform()) is not None:
+                return fork
             run = engine.prepare(
                 conversation,
                 spent=measure_usage(log),
@@ -168,6 +187,7 @@ class RunExecutor:
                 claimed=claimed,
             )
             await run.perform()
+        return ""
 
     async def _perform_flow(
         self,

@@ -19,7 +19,7 @@ from vibe_llms.agents.run_listing import RunTitles
 from vibe_llms.agents.run_requests import (
     begin_run,
     continue_conversation,
-    find_ending,
+    judge_ending,
     request_run,
     summarize_claimed,
 )
@@ -265,6 +265,9 @@ class LocalRuns:
         if is_input_blank((canister,)):
             raise _refuse("canister", "The message is empty.")
         summary = await self.find(run_id, subject=subject)
+        if summary.continued_in:
+            detail = f"It continues in {summary.continued_in}; send the message there."
+            raise _refuse("run", detail)
         if media_of((canister,)):
             (canister,) = await asyncio.to_thread(detach_media, (canister,), self.store.contents)
         message = MessageReceivedEvent(
@@ -324,7 +327,8 @@ class LocalRuns:
                 )
             else:
                 identity = self.store.fork(run_id)
-                request_run(self.store, identity, request, find_ending(self.store, identity))
+                ending = judge_ending(self.store.read(identity).canisters, identity)
+                request_run(self.store, identity, request, ending)
             return self._read(identity)
 
         return self._wake_if_open(await asyncio.to_thread(write))
@@ -399,6 +403,8 @@ class LocalRuns:
         spec = self.rules.complete(spec, self.application)
         self.rules.check(spec, self.application)
         self._check_channel(spec.channel)
+        if spec.compact:
+            raise _refuse("compact", "A new run has nothing to compact: name a conversation.")
         if spec.task is None and (not canisters or is_input_blank(canisters)):
             raise _refuse("canisters", "The first message is missing: pass a message or a task.")
         if spec.task is not None and canisters:

@@ -16,6 +16,7 @@ from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.views import is_input_blank
 from vibe_llms.runs.opening import ClaimedRun
@@ -111,9 +112,8 @@ def request_run(
             log.close()
 
 
-def find_ending(store: ConversationStore, identity: str) -> tuple[RunEndedEvent, ...]:
+def judge_ending(canisters: Sequence[AnyCanister], identity: str) -> tuple[RunEndedEvent, ...]:
     """Return the end of a run with nothing left to do, so that no worker resumes it."""
-    canisters = store.read(identity).canisters
     tail = read_tail(canisters) if canisters else None
     if tail is None or not tail.is_answered:
         return ()
@@ -137,7 +137,10 @@ def continue_conversation(
     """
     log = store.open_log(identity)
     if not claim_at_once(log):
-        raise _refuse(_ACTIVE)
+        events = log.read()
+        if not events or summarize(events, identity).state not in RESTS:
+            raise _refuse(_ACTIVE)
+        claim_soon(log)  # the worker that has just ended the run releases it in a moment
     try:
         events = log.read()
         if events:
@@ -157,11 +160,17 @@ def continue_conversation(
 
 def _ensure_work(store: ConversationStore, identity: str, request: RunRequestedEvent) -> None:
     """Raise RequestError unless the run has something to answer."""
-    if not request.canisters:
-        if read_tail(store.read(identity).canisters).is_answered:
-            raise _refuse("The last message is answered already; pass a message.", "canisters")
-    elif is_input_blank(request.canisters):
+    compacts, canisters = request.spec.get("compact"), request.canisters
+    if canisters and is_input_blank(canisters):
         raise _refuse("The message is empty.", "canisters")
+    if canisters and not compacts:
+        return
+    tail = read_tail(store.read(identity).canisters)
+    if not canisters and not compacts and tail.is_answered:
+        raise _refuse("The last message is answered already; pass a message.", "canisters")
+    if canisters and tail.pending_calls:
+        detail = "Some calls have no result; resume the run, or compact without a message."
+        raise _refuse(detail, "compact")
 
 
 def _refuse(detail: str, path: str = "run") -> RequestError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import attrs
 
@@ -18,6 +18,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.suggestions import end_among
+from vibe_llms.messages.requests import WindowPolicy
 from vibe_llms.tables.kinds import Choice, is_whole
 from vibe_llms.tables.reading import read_table, require
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from vibe_llms.flows.tasks import Task
 
 CHANNEL = Choice(("", VENDOR))
+WINDOW = Choice(("", *get_args(WindowPolicy)))
 _IDENTITY_DIGITS = 32
 _TIME = "run_seconds"
 
@@ -47,6 +49,10 @@ class RunSpec:
         channel: The route of the requests, not a channel of the library: ``vendor`` defers each
             request to batches of the model's vendor, which answer within a day at a lower price.
             Invalid for a flow.
+        window: What happens at the model's window: ``stop``, ``drop``, ``summarize`` or ``vendor``;
+            empty for the configured setting. With ``summarize``, the run continues in a fork that
+            begins with a summary.
+        compact: Continue a conversation in such a fork now, even if its window is not full.
     """
 
     model: str = ""
@@ -58,6 +64,8 @@ class RunSpec:
     queue: Annotated[str, QUEUE] = DEFAULT_QUEUE
     priority: Annotated[int, PRIORITY] = 0
     channel: Annotated[str, CHANNEL] = ""
+    window: Annotated[str, WINDOW] = ""
+    compact: bool = False
 
     def __attrs_post_init__(self) -> None:
         require(self, "run")
@@ -74,6 +82,8 @@ class RunSpec:
             "queue": "" if self.queue == DEFAULT_QUEUE else self.queue,
             "priority": self.priority,
             "channel": self.channel,
+            "window": self.window,
+            "compact": self.compact,
         }
         chosen: dict[str, JsonValue] = {name: value for name, value in plain.items() if value}
         return chosen or {"ensembles": []}  # an empty table would mean that no run was requested
@@ -131,6 +141,11 @@ class RunRules:
         if spec.task is not None and spec.channel:
             message = "Flows cannot use a vendor's batches."
             findings.append(Finding(place="run.channel", message=message))
+        if spec.task is not None and (spec.window or spec.compact):
+            message = (
+                "A flow has no window to compact; its task chooses the settings of its visits."
+            )
+            findings.append(Finding(place="run.window", message=message))
         if spec.variables and spec.task is None:
             findings.append(Finding(place="run.variables", message="Only tasks have variables."))
         if spec.task is None:

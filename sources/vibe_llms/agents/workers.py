@@ -86,7 +86,7 @@ class _Active:
 
     task: asyncio.Task[None] = attrs.field(init=False)
     woken: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    execution: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    execution: asyncio.Task[str] | None = attrs.field(default=None, init=False)
     is_pausing: bool = attrs.field(default=False, init=False)
 
 
@@ -100,6 +100,10 @@ class RunWorker:
         executor: Executes one run.
         settings: Concurrency and retries.
         index: Index of the states of runs; by default a new one.
+
+    Attributes:
+        on_continued: Called with the id of each compacted fork in which a run continues; by default
+            this worker takes it on.
     """
 
     def __init__(
@@ -119,6 +123,7 @@ class RunWorker:
         self._is_closing = False
         self.index = index or RunIndex(executor.store)
         self.index.active_ids = self._active
+        self.on_continued: Callable[[str], None] = self.wake
 
     @property
     def working(self) -> Sequence[str]:
@@ -385,6 +390,9 @@ class RunWorker:
             claimed.release()  # the execution may have failed before it took the claim
         if execution.cancelled():
             return 0.0
+        if execution.exception() is None and (fork := execution.result()):
+            self.index.touch(fork)
+            self.on_continued(fork)
         return await self._settle(run_id, log, execution.exception())
 
     def _listening(self, run_id: str, active: _Active) -> AbstractContextManager[None]:

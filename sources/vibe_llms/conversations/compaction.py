@@ -21,9 +21,11 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     access_facts,
 )
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, SummarizedPart
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.windows import (
     Cut,
     find_cut_points,
@@ -65,12 +67,12 @@ async def compact(
         RequestError: There is nothing to summarize.
         ConverseError: The model did not summarize it; the conversation is unchanged.
     """
-    compacted = await _compact(conversation, request, model, ask, keep)
-    if compacted is None:
+    plan = plan_compaction(conversation, request, model, keep=keep)
+    if plan is None:
         raise RequestError(
             detail="There is nothing to summarize yet.", remedy="/new starts a new conversation."
         )
-    return compacted
+    return conversation.fork_compacted(await plan.perform(ask))
 
 
 async def make_room(
@@ -84,40 +86,77 @@ async def make_room(
     Raises:
         ConverseError: The model did not summarize it; the conversation is unchanged.
     """
+    if not is_full(request, model.descriptor.attributes):
+        return conversation
+    plan = plan_compaction(conversation, request, model)
+    return conversation if plan is None else conversation.fork_compacted(await plan.perform(ask))
+
+
+def is_full(request: Request, attributes: ModelAttributes) -> bool:
+    """Return whether a conversation is to be compacted before a request is sent."""
     if request.window != "summarize" or request.strict:
-        return conversation
-    if not reaches_window(request, model.descriptor.attributes):
-        return conversation
-    return await _compact(conversation, request, model, ask) or conversation
+        return False
+    return reaches_window(request, attributes)
 
 
-async def _compact(
+@frozen(kw_only=True)
+class CompactionPlan:
+    """Plan of a compaction: the part of a conversation that a summary will replace.
+
+    Attributes:
+        request: A request with the whole conversation.
+        descriptor: The model that writes the summary.
+        cut: The canisters to replace.
+        room: Tokens of input for which the model's window has room; ``None`` if unknown.
+        conversation_id: Id of the conversation.
+    """
+
+    request: Request
+    descriptor: ModelDescriptor
+    cut: Cut
+    room: int | None
+    conversation_id: str
+
+    async def perform(self, ask: Ask) -> list[AnyCanister]:
+        """Return the canisters of the fork. Raises ConverseError if there is no summary."""
+        canisters, cut = self.request.canisters, self.cut
+        replaced = [canisters[index] for index in cut.omitted]
+        try:
+            summary = await summarize(ask, self.descriptor, self.request, replaced, room=self.room)
+        except ConverseError as error:
+            raise _explain(error) from error
+        document = summary.produce_document(replaced, self.conversation_id)
+        kept, start = cut.keep(canisters), cut.omitted[-1] + 1 - len(cut.omitted)
+        # After what stays of the replaced part, and before the last turns; not before a call's
+        # result.
+        can_insert_before = find_cut_points(kept)
+        while not can_insert_before[start]:
+            start -= 1
+        return [*kept[:start], document, *kept[start:]]
+
+
+def plan_compaction(
     conversation: Conversation,
     request: Request,
     model: ConverserModel,
-    ask: Ask,
+    *,
     keep: int | None = None,
-) -> Conversation | None:
-    """Return the fork; ``None`` if there is nothing to summarize."""
-    canisters, metadata = request.canisters, conversation.metadata
+) -> CompactionPlan | None:
+    """Choose the canisters that a summary replaces; ``None`` if there is nothing to summarize."""
+    metadata, descriptor = conversation.metadata, model.descriptor
     if keep is None:
         keep = DEFAULT_KEEP if metadata.keep is None else metadata.keep
-    room = _measure_room(request, model.descriptor.attributes)
-    cut = _plan(request, model.descriptor.attributes, room, keep, metadata.pinned)
+    room = _measure_room(request, descriptor.attributes)
+    cut = _choose_cut(request, descriptor.attributes, room, keep, metadata.pinned)
     if not cut.omitted:
         return None
-    replaced = [canisters[index] for index in cut.omitted]
-    try:
-        summary = await summarize(ask, model.descriptor, request, replaced, room=room)
-    except ConverseError as error:
-        raise _explain(error) from error
-    document = summary.produce_document(replaced, conversation.id)
-    kept, start = cut.keep(canisters), cut.omitted[-1] + 1 - len(cut.omitted)
-    # After what stays of the replaced part, and before the last turns; not before a call's result.
-    can_insert_before = find_cut_points(kept)
-    while not can_insert_before[start]:
-        start -= 1
-    return conversation.fork_compacted([*kept[:start], document, *kept[start:]])
+    return CompactionPlan(
+        request=request,
+        descriptor=descriptor,
+        cut=cut,
+        room=room,
+        conversation_id=conversation.id,
+    )
 
 
 def reaches_window(request: Request, attributes: ModelAttributes) -> bool:
@@ -157,7 +196,7 @@ def _measure_room(request: Request, attributes: ModelAttributes) -> int | None:
     return measure_room(attributes, controls)[0]
 
 
-def _plan(
+def _choose_cut(
     request: Request,
     attributes: ModelAttributes,
     room: int | None,

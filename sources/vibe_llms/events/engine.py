@@ -18,7 +18,7 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import AnyCanister, ResultCanister, StopReason, Usage
 
 StateWord: TypeAlias = Literal["generate", "await", "execute", "terminate"]
-ReasonWord: TypeAlias = Literal["answered", "limit", "cancelled", "refused", "failed"]
+ReasonWord: TypeAlias = Literal["answered", "limit", "cancelled", "refused", "failed", "continued"]
 
 
 @frozen(kw_only=True, slots=False)

@@ -14,7 +14,7 @@ import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, Usage
 
 
 @frozen(kw_only=True, slots=False)
@@ -127,6 +127,26 @@ class RunRetriedEvent:
     seconds: float
 
 
+@frozen(kw_only=True, slots=False)
+class RunContinuedEvent:
+    """A run continues in a compacted fork, which begins with a summary of the oldest turns.
+
+    The logs of both conversations have this event. That of the parent has its end behind it.
+
+    Attributes:
+        conversation: The fork, in which the run continues.
+        continues: The parent, which keeps all messages.
+        usage: Usage of the summary, which counts towards the limits of the fork's run.
+        cents: Cost of the summary, in US cents; ``None`` if no price is known.
+    """
+
+    type: Literal["run.continued"] = attrs.field(default="run.continued", init=False)
+    conversation: str
+    continues: str
+    usage: Usage | None = None
+    cents: float | None = None
+
+
 OutsideEvent: TypeAlias = (
     RunRequestedEvent
     | MessageReceivedEvent
@@ -135,4 +155,5 @@ OutsideEvent: TypeAlias = (
     | StopRequestedEvent
     | ApprovalRefusedEvent
     | RunRetriedEvent
+    | RunContinuedEvent
 )

@@ -54,9 +54,11 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.runs.opening import ClaimedRun, open_run
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations.compaction import CompactionPlan
     from vibe_llms.guards.arguments import ArgumentGuard
     from vibe_llms.instruments.channels.reply_following import ReplyFollowing, SyncReplyFollowing
     from vibe_llms.instruments.parsers.parsers import Parser
+    from vibe_llms.providers.summaries import Ask
 
 T = TypeVar("T")
 _P = ParamSpec("_P")
@@ -350,11 +352,28 @@ class Engine(Closing):
         Raises:
             ConverseError: The model did not summarize the conversation, which is unchanged.
         """
-        from vibe_llms.conversations.compaction import make_room
+        planned = await self.plan_compaction(conversation)
+        if planned is None:
+            return conversation
+        plan, ask = planned
+        return conversation.fork_compacted(await plan.perform(ask))
+
+    async def plan_compaction(
+        self, conversation: Conversation, *, is_needed: bool = False
+    ) -> tuple[CompactionPlan, Ask] | None:
+        """Return the plan of a compaction, and the function that asks the model for the summary.
+
+        ``None`` if the window is not full, its policy is not ``summarize``, or there is nothing to
+        summarize.
+
+        Args:
+            is_needed: Compact even if the window is not full, or has another policy.
+        """
+        from vibe_llms.conversations.compaction import is_full, plan_compaction
 
         model_call = await self.produce_model_call()
-        if model_call.fields.get("window") != "summarize":
-            return conversation
+        if not is_needed and model_call.fields.get("window") != "summarize":
+            return None
         registry = self._given_registry or self._registry
         request = Request(
             canisters=conversation.canisters,
@@ -363,8 +382,13 @@ class Engine(Closing):
             continuation=True,
             **model_call.fields,
         )
-        ask = partial(model_call.model.converse, reactors=model_call.reactors)
-        return await make_room(conversation, request, model_call.model, ask)
+        model = model_call.model
+        if not (is_needed or is_full(request, model.descriptor.attributes)):
+            return None
+        plan = plan_compaction(conversation, request, model)
+        if plan is None:
+            return None
+        return plan, partial(model.converse, reactors=model_call.reactors)
 
     async def produce_template(self) -> Request:
         """Return the request that all runs share, with a placeholder for the question.

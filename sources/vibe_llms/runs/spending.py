@@ -17,7 +17,12 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
 )
 from vibe_llms.events.flow import FlowStartedEvent, NodeFinishedEvent
-from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, RunRetriedEvent
+from vibe_llms.events.runs import (
+    RunContinuedEvent,
+    RunRequestedEvent,
+    RunResumedEvent,
+    RunRetriedEvent,
+)
 
 _STARTS = (FlowStartedEvent, RunStartedEvent)
 _REQUESTS = (RunRequestedEvent, RunResumedEvent)
@@ -60,6 +65,8 @@ def _count(readings: Readings, logged: LoggedEvent) -> None:
             readings.invocations += 1
         case InvocationFinishedEvent(is_fault=True):
             readings.faults += 1
+        case RunContinuedEvent(usage=usage, cents=cents):
+            readings.count(usage, cents)
 
 
 def count_starts(log: Sequence[LoggedEvent]) -> int:

@@ -28,6 +28,7 @@ from vibe_llms.events.flow import (
 )
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
+    RunContinuedEvent,
     RunDetachedEvent,
     RunRequestedEvent,
     RunResumedEvent,
@@ -41,7 +42,7 @@ from vibe_llms.runs.delivering import OpenRequests
 RunKind: TypeAlias = Literal["conversation", "flow"]
 _DEFERRED: Final = "It waits for a vendor's batch."
 
-_GOOD_REASONS: Final = frozenset({"", "answered", "ended"})
+_GOOD_REASONS: Final = frozenset({"", "answered", "continued", "ended"})
 """Reasons of runs that have ended well."""
 
 _STARTS: Final = (RunStartedEvent, FlowStartedEvent)
@@ -87,6 +88,7 @@ class RunSummary:
         tags: Tags of its conversation that the user has set.
         first_words: Beginning of the user's first message, which titles a run without a name.
             Only in lists.
+        continued_in: Id of the compacted fork in which the run continues; otherwise empty.
         label: State for people: ``goal not met``, ``waiting for 2 approvals``. The same words are
             used everywhere; they follow from the other attributes.
         tone: State for icons and colors: the state, or ``failed`` for a run that ended badly.
@@ -118,6 +120,7 @@ class RunSummary:
     origin: str = ""
     tags: tuple[str, ...] = ()
     first_words: str = ""
+    continued_in: str = ""
     label: str = ""
     tone: str = ""
 
@@ -180,6 +183,7 @@ class RunFold:
     _is_resumed: bool = False  # while it worked, by a user who revoked a stop
     _is_deferred: bool = False  # waits for a vendor's batch
     _stop: LoggedEvent | None = None
+    _continued_in: str = ""
     _starts: int = 0
     _spending: Readings = attrs.field(factory=Readings)
     _unsettled: FlowEndedEvent | None = None
@@ -235,6 +239,8 @@ class RunFold:
                 self._ending = ("", event.detail, "")
             case RunDetachedEvent():
                 self._is_attached = False
+            case RunContinuedEvent() if event.continues == self.id:
+                self._continued_in = event.conversation
 
     def summarize(self) -> RunSummary:
         """Return the summary of the run.
@@ -274,6 +280,7 @@ class RunFold:
             starts=self._starts,
             is_attached=self._is_attached,
             spec=request.spec if request else {},
+            continued_in=self._continued_in if self._state == "ended" else "",
         )
 
     # --- state of the run ----------------------------------------------------------------------
@@ -281,6 +288,7 @@ class RunFold:
     def _note_request(self, event: RunRequestedEvent) -> None:
         spec = event.spec
         self._request = event
+        self._continued_in = ""
         self._is_attached = bool(spec.get("attached"))
         self._model = str(spec.get("model") or self._model)
         self._name = str(spec.get("name") or self._name)
@@ -303,6 +311,7 @@ class RunFold:
         if self._stop is not None and self._stop.run_id != logged.run_id:
             self._stop = None
         self._starts += 1
+        self._continued_in = ""
         self._is_requested_again = self._is_resumed = False
         self._unsettled = None  # the flow counts it anew
         self._ending = ("", "", "")
@@ -364,6 +373,8 @@ class RunFold:
                 spending.count(event.usage, event.cents)
             case InvocationStartedEvent():
                 spending.invocations += 1
+            case RunContinuedEvent() as event if event.conversation == self.id:
+                spending.count(event.usage, event.cents)
             case NodeStartedEvent() as event:
                 self._note_visit(event)
                 self._visits.setdefault(event.branch, {})[event.purpose] = event.conversation_id

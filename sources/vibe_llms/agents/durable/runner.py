@@ -64,6 +64,7 @@ class DurableRunner:
         self.queues = tuple(queues)
         self._run_queues = [each for each in queues if each.name != BATCH_QUEUE]
         self._host = RunWorker(executor, hosting, index)
+        self._host.on_continued = self.wake
         self._batches = databases.open_database(url)
         self._application = executor.application
         self._maker = WorkMaker(

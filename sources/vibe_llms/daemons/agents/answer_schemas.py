@@ -112,8 +112,8 @@ DIFFERENCE: Final = _extend(
     count=_COUNT,
     has_more=_FLAG,
 )
-RENAMED_CONVERSATION: Final[JsonObject] = {
-    "title": "NamedConversation",
+CHANGED_CONVERSATION: Final[JsonObject] = {
+    "title": "ChangedConversation",
     "type": "object",
     "required": ["id", "metadata"],
     "properties": {"id": _TEXT, "metadata": _METADATA},

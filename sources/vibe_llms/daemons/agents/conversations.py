@@ -17,7 +17,13 @@ from vibe_llms.conversations.lineage.exporting import (
 from vibe_llms.daemons.agents import answer_schemas
 from vibe_llms.daemons.agents.request_bodies import read_json
 from vibe_llms.daemons.agents.route_access import LIMIT, RouteAccess, RouteRow, read_limit, refuse
-from vibe_llms.daemons.agents.schemas import BY, CONVERSATION_FORK, INDEX, RENAMING, TEXT
+from vibe_llms.daemons.agents.schemas import (
+    BY,
+    CONVERSATION_CHANGE,
+    CONVERSATION_FORK,
+    INDEX,
+    TEXT,
+)
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
@@ -25,7 +31,7 @@ from vibe_llms.exceptions import DependencyError, TrustError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.runs.subscriptions import LogSubscriptions
-from vibe_llms.tables.annotations import Amount, String
+from vibe_llms.tables.annotations import Amount, String, Strings
 from vibe_llms.tables.reading import read_table
 
 _OCTET_STREAM: Final = "application/octet-stream"
@@ -39,14 +45,18 @@ _UNTRUSTED_HEADERS: Final = {
 
 
 @frozen(kw_only=True)
-class Renaming:
-    """A request to rename a conversation.
+class ConversationChange:
+    """A request to change a conversation.
 
     Attributes:
         name: New name; empty for none.
+        keep: Number of last turns that a compaction keeps word for word.
+        pinned: Ids of the messages that every compaction keeps.
     """
 
-    name: String
+    name: String | None = None
+    keep: Amount | None = None
+    pinned: Strings | None = None
 
 
 @frozen(kw_only=True)
@@ -102,10 +112,10 @@ class ConversationHandlers:
             RouteRow(
                 "PATCH",
                 path,
-                self._rename,
-                "Rename a conversation.",
-                RENAMING,
-                answer=answer_schemas.RENAMED_CONVERSATION,
+                self._change,
+                "Rename a conversation, or choose what its compactions keep.",
+                CONVERSATION_CHANGE,
+                answer=answer_schemas.CHANGED_CONVERSATION,
             ),
             RouteRow("DELETE", path, self._delete, "Delete a conversation."),
             RouteRow(
@@ -199,9 +209,12 @@ class ConversationHandlers:
         }
         await call.send_json(body)
 
-    async def _rename(self, call: HttpCall, subject: str) -> None:
-        request = read_table(Renaming, read_json(await read_json_body(call)), "body")
-        metadata = await self.conversations.rename(call.names["id"], request.name, subject=subject)
+    async def _change(self, call: HttpCall, subject: str) -> None:
+        fields = read_json(await read_json_body(call))
+        change = read_table(ConversationChange, fields, "body")
+        metadata = await self.conversations.change(
+            call.names["id"], **attrs.asdict(change), subject=subject
+        )
         await call.send_json({"id": call.names["id"], "metadata": attrs.asdict(metadata)})
 
     async def _fork(self, call: HttpCall, subject: str) -> None:

@@ -99,7 +99,7 @@ class RouteAccess:
                 summary=row.summary,
                 tag=tag,
                 body=row.body,
-                needs_body=bool({"required", "anyOf"} & {*(row.body or ())}),
+                needs_body=bool({"required", "anyOf", "minProperties"} & {*(row.body or ())}),
                 queries=row.queries,
                 request_headers=row.request_headers,
                 answers={each: row.answer if each == JSON else {} for each in row.media_types},

@@ -7,6 +7,7 @@ from typing import Final, get_args
 from vibe_llms.conversations.names import MAXIMUM_CHARACTERS
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.approvals import Decision, Scope
+from vibe_llms.messages.requests import WindowPolicy
 from vibe_llms.runs.summaries import RunKind
 from vibe_llms.runs.surveying import STATES
 
@@ -70,6 +71,8 @@ _RUN_START: Final = _describe(
     attached={"type": "boolean"},
     queue=TEXT,
     priority={"type": "integer"},
+    window={"enum": ["", *get_args(WindowPolicy)]},
+    compact={"type": "boolean"},
     conversation=TEXT,
     input={"anyOf": [TEXT, {"type": "null"}, _MESSAGE, {"type": "array", "items": _MESSAGE}]},
 )
@@ -90,5 +93,12 @@ APPROVAL: Final = _describe(
 MESSAGE: Final = _MESSAGE
 STOP: Final = _describe(reason=TEXT)
 FORK: Final = _describe(node=TEXT, visit={"type": "integer", "minimum": 1}, variables=_OBJECT)
-RENAMING: Final = _describe("name", name={**TEXT, "maxLength": MAXIMUM_CHARACTERS})
+CONVERSATION_CHANGE: Final[JsonObject] = {
+    **_describe(
+        name={"type": ["string", "null"], "maxLength": MAXIMUM_CHARACTERS},
+        keep={"type": ["integer", "null"], "minimum": 0},
+        pinned={"type": ["array", "null"], "items": TEXT},
+    ),
+    "minProperties": 1,
+}
 CONVERSATION_FORK: Final = _describe(from_index={"type": ["integer", "null"], "minimum": 0})

@@ -29,6 +29,7 @@ from vibe_llms.events.flow import (
 from vibe_llms.events.runs import (
     ApprovalRefusedEvent,
     MessageReceivedEvent,
+    RunContinuedEvent,
     RunDetachedEvent,
     RunRequestedEvent,
     RunResumedEvent,
@@ -126,6 +127,8 @@ def _describe_message(event: LogEvent) -> str:
             return f"continues without watchers{_by(event.subject)}"
         case StopRequestedEvent():
             return _cut(f"stop requested{_by(event.subject)}: {event.reason}".removesuffix(": "))
+        case RunContinuedEvent():
+            return f"continues in {event.conversation}, which begins with a summary"
         case RunRetriedEvent(attempt=0):
             return "its worker released it to the next one"
         case RunRetriedEvent():
