@@ -1,5 +1,5 @@
 // The branches of a conversation: a tree beside it, and a switch at each message where they part.
-import { loadStyle, make, press, quote, show } from './elements.js';
+import { make, press, quote, show } from './elements.js';
 import { ask } from './service.js';
 import { count, tellMoment, titleOf } from './words.js';
 
@@ -13,7 +13,6 @@ export function linkToComparison(first, second) {
 // Tree of the branches; `link` returns the address of a conversation, at a message if one is given.
 // `onChange` is called when the branches are known.
 export function composeBranches(id, signal, { link, onChange = () => {} }) {
-  loadStyle('talk.css');
   const list = make('ul', { on: { keydown: walk } });
   const title = make('span', {});
   const element = make(

@@ -77,12 +77,15 @@ export function composeChoices(offers, choice, onChange = () => {}) {
   }
   async function pickTools() {
     const rows = offers.ensembles.map((name) => ({ label: name, isChosen: choice.ensembles.includes(name) }));
-    const found = await choose('Tools', rows, { placeholder: 'Turn tools on or off' });
-    if (!found) return;
-    const on = new Set(choice.ensembles);
-    if (!on.delete(found.label)) on.add(found.label);
-    choice.ensembles = offers.ensembles.filter((name) => on.has(name));
-    settle();
+    await choose('Tools', rows, {
+      placeholder: 'Search tools',
+      toggle({ label }) {
+        const on = new Set(choice.ensembles);
+        if (!on.delete(label)) on.add(label);
+        choice.ensembles = offers.ensembles.filter((name) => on.has(name));
+        settle();
+      },
+    });
     tools.focus();
   }
   function settle() {

@@ -1,16 +1,18 @@
 // Dialog to choose one of many: a search field and a list, for the mouse and the keyboard.
-import { make, quote, say, show } from './elements.js';
+import { make, press, quote, say, show } from './elements.js';
 import { count } from './words.js';
 
 const MOST = 60; // how many rows are shown
 const PAUSE = 120; // before typed words are sent
 
 // Resolve to the chosen item, or null. Items have `label`, and may have `detail`, `facts`, `group`
-// and `isChosen`. `find` returns further items for words, from the daemon.
-export function choose(title, items, { find = null, placeholder = 'Search' } = {}) {
+// and `isChosen`. `find` returns further items for words, from the daemon. With `toggle`, the dialog
+// stays open, and each item that is chosen is turned on or off.
+export function choose(title, items, { find = null, toggle = null, placeholder = 'Search' } = {}) {
   const dialog = document.getElementById('palette');
   if (dialog.open) return Promise.resolve(null);
-  const list = make('ul', { role: 'listbox', id: 'choices', 'aria-label': title });
+  const list = make('ul', { role: 'listbox', id: 'choices', 'aria-label': title, 'aria-multiselectable': toggle ? 'true' : null });
+  const done = toggle ? make('div', { class: 'actions' }, make('span', { class: 'facts' }, 'Enter turns on or off.'), press('Done', () => dialog.close(), { class: 'main' })) : '';
   const none = make('p', { class: 'none', hidden: true }, 'No matches.');
   const field = make('input', {
     type: 'text', id: 'choice', role: 'combobox', autocomplete: 'off', spellcheck: 'false', placeholder,
@@ -24,6 +26,13 @@ export function choose(title, items, { find = null, placeholder = 'Search' } = {
   return new Promise((resolve) => {
     let answer = null;
     const take = (item) => {
+      if (toggle) {
+        item.isChosen = !item.isChosen;
+        toggle(item);
+        draw(shown, shown.indexOf(item));
+        say(`${item.label}: ${item.isChosen ? 'on' : 'off'}.`, true);
+        return;
+      }
       answer = item;
       dialog.close();
     };
@@ -36,17 +45,17 @@ export function choose(title, items, { find = null, placeholder = 'Search' } = {
       if (shown.length) field.setAttribute('aria-activedescendant', `choice-${at}`);
       else field.removeAttribute('aria-activedescendant');
     }
-    function draw(found) {
+    function draw(found, marked = found.findIndex((each) => each.isChosen)) {
       shown = found.slice(0, MOST);
       let group = '';
       const rows = shown.flatMap((item, index) => {
         const head = item.group && item.group !== group ? make('li', { role: 'presentation', class: 'group' }, item.group) : null;
         group = item.group ?? '';
-        return [head, composeRow(item, index, take)];
+        return [head, composeRow(item, index, take, Boolean(toggle))];
       });
       show(list, rows);
       none.hidden = shown.length > 0;
-      mark(Math.max(0, shown.findIndex((each) => each.isChosen)));
+      mark(Math.max(0, marked));
     }
     async function look() {
       const words = field.value.trim().toLowerCase();
@@ -71,8 +80,8 @@ export function choose(title, items, { find = null, placeholder = 'Search' } = {
       else return;
       event.preventDefault();
     });
-    dialog.replaceChildren(field, list, none);
-    dialog.addEventListener('click', (event) => event.target === dialog && dialog.close(), { once: true });
+    dialog.replaceChildren(field, list, none, done);
+    dialog.onclick = (event) => event.target === dialog && dialog.close();
     dialog.addEventListener('close', () => resolve(answer), { once: true });
     draw(items);
     dialog.showModal();
@@ -80,10 +89,10 @@ export function choose(title, items, { find = null, placeholder = 'Search' } = {
   });
 }
 
-function composeRow(item, index, take) {
+function composeRow(item, index, take, isToggle) {
   return make(
     'li',
-    { role: 'option', id: `choice-${index}`, 'aria-selected': 'false', on: { click: () => take(item) } },
+    { role: 'option', id: `choice-${index}`, 'aria-selected': 'false', 'aria-checked': isToggle ? String(Boolean(item.isChosen)) : null, on: { click: () => take(item) } },
     make('span', { class: 'label' }, quote(item.label)),
     item.isChosen ? make('span', { class: 'check', 'aria-label': 'chosen' }, '✓') : null,
     item.facts?.length ? make('span', { class: 'facts' }, item.facts.join(' · ')) : null,

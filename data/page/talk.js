@@ -1,5 +1,5 @@
 // Conversations to read and to continue, and new ones.
-import { ask as askPerson, complain, composeCopy, make, press, quote, save, say, show } from './elements.js';
+import { ask as askPerson, complain, composeCopy, loadStyle, make, press, quote, save, say, show } from './elements.js';
 import { ask, fetchDocument, follow, post, Refusal } from './service.js';
 import { placeApprovals } from './approvals.js';
 import { encode } from './attachments.js';
@@ -11,6 +11,7 @@ import { composeChoices, readOffers, recallChoice } from './models.js';
 import { choose } from './palette.js';
 import { collect, OPEN } from './runs.js';
 import { tellShown } from './shell.js';
+import { composeInstructions } from './skills.js';
 import { composeText } from './texts.js';
 import { count, markState, titleOf } from './words.js';
 
@@ -21,6 +22,7 @@ const NEAR = 160; // pixels from the end at which new text is followed
 
 // The page is drawn at once; models and tools, which the daemon may have to ask for, are filled in.
 export function showTalk(main, signal, id = '', at = undefined) {
+  loadStyle('talk.css');
   return id ? showThread(main, signal, id, at) : showNew(main, signal);
 }
 
@@ -36,17 +38,16 @@ async function showNew(main, signal) {
   const heading = make('h1', {}, 'Start a conversation');
   const recent = composeRecent(signal);
   const notices = make('div', {});
-  const system = make('textarea', { id: 'system', rows: 3, dir: 'auto', placeholder: 'For example: answer in one sentence.' });
-  const more = make('details', { class: 'system' }, make('summary', {}, 'System prompt'), make('label', { for: 'system' }, 'Instructions for the model', system));
-  const composer = composeComposer({ label: 'Message', send, stop: () => {}, extra: more });
+  const instructions = composeInstructions();
+  const composer = composeComposer({ label: 'Message', send, stop: () => {}, extra: instructions.element });
 
   async function send(content) {
-    const input = [];
-    if (system.value.trim()) input.push({ role: 'supervisor', content: system.value });
-    input.push({ role: 'user', content });
+    const { system, skills } = instructions.read();
+    const input = [...(system ? [{ role: 'supervisor', content: system }] : []), { role: 'user', content }];
     try {
-      const run = await post('runs', { ...exportChoice(choice), input });
+      const run = await post('runs', { ...exportChoice(choice), ...(skills.length ? { skills } : {}), input });
       complain(null);
+      instructions.forget();
       if (!signal.aborted) location.hash = linkToTalk(run.id);
       return run.id;
     } catch (error) {
@@ -456,7 +457,7 @@ function adoptSpec(choice, spec, model) {
   if (spec) choice.ensembles = spec.ensembles ?? [];
 }
 
-function omitChoice({ model, ensembles, task, variables, ...rest } = {}) {
+function omitChoice({ model, ensembles, skills, task, variables, ...rest } = {}) {
   return rest;
 }
 

@@ -172,3 +172,28 @@ async def test_its_servers_stay_connected_from_one_run_to_the_next(
             assert status == 200
             await daemon.premises.wait(run["id"], "ended")
     assert connected == ["bank", "gone"]
+
+
+async def test_a_run_has_the_instructions_and_the_controls_of_its_skills(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        _, listed = await daemon.ask("GET", "/skills")
+        (offer,) = [each for each in listed["data"] if each["name"] == "plain-words"]
+        assert (offer["source"], offer["problem"]) == ("built-in", "")
+        spec = {"model": "scripted:echo", "skills": ["plain-words"]}
+        more = {"input": "Hello", "controls": {"temperature": 0.5}}
+        _, run = await daemon.ask("POST", "/runs", {**spec, **more})
+        await daemon.premises.wait(run["id"], "ended")
+        _, told = await daemon.ask("GET", f"/conversations/{run['id']}")
+        assert [each["role"] for each in told["data"]] == ["supervisor", "user", "assistant"]
+        assert "plain words" in told["data"][0]["content"][0]["text"]
+        assert told["data"][1]["content"][0]["text"] == "Hello"
+        for skills in (["plain-wrods"], ["../x.toml"], [5], "plain-words"):
+            body = {**spec, "input": "Hello", "skills": skills}
+            status, refused = await daemon.ask("POST", "/runs", body)
+            assert (status, "skill" in refused["error"]["message"]) == (400, True), skills
+        # an invalid control ends the run, not its worker
+        for controls in ({"temperature": "hot"}, {"": None}, {"temperature": {"a": [1]}}):
+            body = {"model": "scripted:echo", "input": "Hello", "controls": controls}
+            status, run = await daemon.ask("POST", "/runs", body)
+            if status == 201:
+                assert (await daemon.premises.wait(run["id"], "ended")).reason == "failed"

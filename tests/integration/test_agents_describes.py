@@ -64,7 +64,7 @@ async def test_what_is_answered_is_described(tmp_path: Path) -> None:
         answered = {
             path: (await daemon.ask("GET", path.replace("{id}", run_id)))[1]
             for path in (
-                *("/runs", "/runs/{id}", "/runs/{id}/approvals"),
+                *("/runs", "/runs/{id}", "/runs/{id}/approvals", "/skills"),
                 *("/conversations", "/conversations/{id}", "/conversations/{id}/family"),
             )
         }

@@ -372,6 +372,8 @@ async def test_another_key_shows_no_draft_choice_or_offers_of_the_first(
         await tab.wait_for("document.activeElement.id === 'choice'")
         await tab.press("Enter")
         await tab.wait_for_text("Tools", "#tools")
+        await tab.press("Escape")
+        await tab.wait_for("document.activeElement.id === 'tools'")
         await tab.evaluate("document.querySelector('#prompt').focus()")
         await tab.type("A secret")
         names = "Object.keys(sessionStorage).map((each) => each.split(' ')[0]).sort().join()"

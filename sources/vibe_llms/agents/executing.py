@@ -155,7 +155,8 @@ class RunExecutor:
         if spec.channel == VENDOR:
             refuse_deferred_elsewhere(log, self.deferred.name)
             deferral_backend = await self.deferred.access(spec.model)
-        limits, options = spec.bound(self.limits), EngineOptions()
+        limits = spec.bound(self.limits)
+        options = EngineOptions(controls=spec.controls, schema=spec.schema)
         if spec.window:
             options["window"] = cast("WindowPolicy", spec.window)
         engine = Engine(

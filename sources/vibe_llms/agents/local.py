@@ -24,6 +24,7 @@ from vibe_llms.agents.run_requests import (
     summarize_claimed,
 )
 from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
+from vibe_llms.agents.skills import apply_skills
 from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -116,6 +117,9 @@ class LocalRuns:
         conversation: str = "",
     ) -> RunSummary:
         """Request a run; only once per key."""
+        if spec.skills:
+            applied = asyncio.to_thread(apply_skills, spec, canisters, self.application)
+            spec, canisters = await applied
         if conversation:
             return await self._continue(conversation, spec, canisters, subject, key)
         identity = derive_identity(subject, key) if key else produce_identity()

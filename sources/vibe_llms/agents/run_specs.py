@@ -31,6 +31,10 @@ _IDENTITY_DIGITS = 32
 _TIME = "run_seconds"
 
 
+def _list_names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
 @frozen(kw_only=True)
 class RunSpec:
     """Specification of a run, given by its caller.
@@ -39,6 +43,9 @@ class RunSpec:
         model: The address of the model; empty for the configured one. Replaces the model of a
             flow's task.
         ensembles: The names of the ensembles that the run may invoke.
+        skills: Names of skills whose instructions, tools, model and controls the run uses.
+        controls: Parameters of the requests to the model, such as ``temperature``.
+        schema: JSON Schema to which answers must conform.
         task: A task as plain data; makes the run a flow.
         variables: Variables of the task.
         limits: Limits of the run, by the names ``run_…``; others are as configured. For a flow:
@@ -56,7 +63,10 @@ class RunSpec:
     """
 
     model: str = ""
-    ensembles: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    ensembles: tuple[str, ...] = attrs.field(default=(), converter=_list_names)
+    skills: tuple[str, ...] = attrs.field(default=(), converter=_list_names)
+    controls: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    schema: Mapping[str, JsonValue] | None = None
     task: Mapping[str, JsonValue] | None = None
     variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
     limits: Mapping[str, JsonValue] = attrs.field(factory=dict)
@@ -75,6 +85,9 @@ class RunSpec:
         plain: dict[str, JsonValue] = {
             "model": self.model,
             "ensembles": list(self.ensembles),
+            "skills": list(self.skills),
+            "controls": dict(self.controls),
+            "schema": None if self.schema is None else dict(self.schema),
             "task": None if self.task is None else dict(self.task),
             "variables": dict(self.variables),
             "limits": dict(self.limits),

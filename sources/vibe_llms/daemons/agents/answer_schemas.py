@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from vibe_llms.agents.offers import ModelOffer
+from vibe_llms.agents.skills import SkillOffer
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.class_schemas import describe_class
@@ -58,6 +59,7 @@ MODELS: Final = _extend(
 ENSEMBLES: Final = _list(
     "Ensembles", {"type": "object", "required": ["name"], "properties": {"name": _TEXT}}
 )
+SKILLS: Final = _list("Skills", describe_class(SkillOffer))
 OUTLINE: Final = describe_class(Outline, "Outline")
 WAITING: Final = describe_class(Waiting, "WaitingCall")
 WAITING_CALLS: Final = _list("WaitingCalls", describe_class(Waiting))

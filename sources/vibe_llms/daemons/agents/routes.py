@@ -11,6 +11,7 @@ import attrs
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.offers import survey_ensembles, survey_offers
+from vibe_llms.agents.skills import survey_skill_offers
 from vibe_llms.daemons.agents import answer_schemas, schemas
 from vibe_llms.daemons.agents.request_bodies import (
     ApprovalBody,
@@ -106,6 +107,14 @@ class RunHandlers:
                 self._survey_ensembles,
                 "List the ensembles of tools that runs may use.",
                 answer=answer_schemas.ENSEMBLES,
+                needs_host=True,
+            ),
+            RouteRow(
+                "GET",
+                "/skills",
+                self._survey_skills,
+                "List the skills that runs may use.",
+                answer=answer_schemas.SKILLS,
                 needs_host=True,
             ),
             RouteRow(
@@ -228,6 +237,12 @@ class RunHandlers:
     async def _survey_ensembles(self, call: HttpCall, subject: str) -> None:
         names = survey_ensembles(self.runs.application, self.runs.rules)
         await call.send_json({"data": [{"name": name} for name in names]})
+
+    async def _survey_skills(self, call: HttpCall, subject: str) -> None:
+        offers = await asyncio.to_thread(
+            survey_skill_offers, self.runs.application, self.runs.rules
+        )
+        await call.send_json({"data": [attrs.asdict(each) for each in offers]})
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query

@@ -65,6 +65,9 @@ def _describe(*required: str, **properties: JsonValue) -> JsonObject:
 _RUN_START: Final = _describe(
     model=TEXT,
     ensembles={"type": "array", "items": TEXT},
+    skills={"type": "array", "items": TEXT},
+    controls=_OBJECT,
+    schema={"type": ["object", "null"]},
     task={"type": ["object", "null"]},
     variables=_OBJECT,
     limits=_OBJECT,
