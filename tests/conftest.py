@@ -36,12 +36,12 @@ What is marked ``node`` needs more: see ``node_programs.py``.
 
 
 MODULES = {
-    "clients": "cohere",
-    "parquet": "pyarrow",
-    "schemathesis": "schemathesis",
-    "transcription": "faster_whisper",
+    "clients": ("a2a", "ag_ui", "cohere"),
+    "parquet": ("pyarrow",),
+    "schemathesis": ("schemathesis",),
+    "transcription": ("faster_whisper",),
 }
-"""From marks to the module, of the extra ``equipment``, that their tests import."""
+"""From marks to modules, of the extra ``equipment``, that their tests import."""
 
 EQUIPPED = [*PROGRAMS, *MODULES, "node", "objects", "postgresql"]
 """Marks of tests that want more than Python and what ``development`` installs."""
@@ -100,9 +100,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, name in PROGRAMS.items()
         if shutil.which(name) is None
     }
-    for mark, module in MODULES.items():
-        if find_spec(module) is None:
-            reasons[mark] = f"{module} is not installed"
+    for mark, modules in MODULES.items():
+        for module in modules:
+            if find_spec(module) is None:
+                reasons[mark] = f"{module} is not installed"
     if lack := find_missing():
         reasons["node"] = lack
     if lack := find_postgresql_lack():

@@ -139,6 +139,8 @@ async def narrow(daemon: Daemon, told: Any) -> None:
     schema = told["paths"]["/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     schema["properties"]["model"]["enum"] = [spec["model"], "no:model"]
     schema["properties"]["conversation"]["enum"] = [""]  # a new one
+    face = told["components"]["schemas"]["RunAgentInput"]["properties"]
+    face["forwardedProps"] = {"enum": [{"run": spec}]}
     path = "/runs/{id}/approvals"
     _, waiting = await daemon.ask("GET", path.format(**there["post", path]))
     answer = told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]

@@ -268,7 +268,7 @@ class LocalConversations:
             with suppress(UnknownConversationError):
                 self.store.read_metadata(child)
                 # The first caller may have died before it set the owner.
-                return self._adopt(child, metadata, subject)
+                return adopt_fork(self.store, child, metadata, subject)
         try:
             forked = self.store.fork(identity, from_index=from_index, child=child)
         except StoreError as error:
@@ -279,7 +279,7 @@ class LocalConversations:
             except UnknownConversationError:
                 raise error from error.__cause__  # the cause may be a full disk
             forked = child
-        return self._adopt(forked, metadata, subject)
+        return adopt_fork(self.store, forked, metadata, subject)
 
     @in_thread
     def export(self, identity: str, form: str, *, subject: str = "") -> ConversationDocument:
@@ -319,14 +319,6 @@ class LocalConversations:
 
     # --- in a thread -----------------------------------------------------------------------------
 
-    def _adopt(self, child: str, parent: ConversationMetadata, subject: str) -> str:
-        """Set the owner of a fork, which is not a part of another conversation."""
-        inherited = [tag for tag in parent.tags if not tag.startswith((PART_TAG, OWNER_TAG))]
-        tags = (*inherited, *([OWNER_TAG + subject] if subject else []))
-        if self.store.read_metadata(child).tags != tags:
-            self.store.update_metadata(child, tags=tags)
-        return child
-
     def _belongs_to(self, identity: str, subject: str) -> bool:
         try:
             return self.runs.may_access_all(subject) or read_owner(self.store, identity) == subject
@@ -343,6 +335,17 @@ class LocalConversations:
         return [
             produce_search_hit(hit, self.store.read_metadata(hit.document).name) for hit in hits
         ]
+
+
+def adopt_fork(
+    store: ConversationStore, child: str, parent: ConversationMetadata, subject: str
+) -> str:
+    """Set the owner of a fork, which is not a part of another conversation; return its id."""
+    inherited = [tag for tag in parent.tags if not tag.startswith((PART_TAG, OWNER_TAG))]
+    tags = (*inherited, *([OWNER_TAG + subject] if subject else []))
+    if store.read_metadata(child).tags != tags:
+        store.update_metadata(child, tags=tags)
+    return child
 
 
 def _find_start(rows: Sequence[ConversationRow], after: str) -> int | None:

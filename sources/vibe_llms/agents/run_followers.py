@@ -125,13 +125,11 @@ class Follower:
         if frame.event == DELETED_WORD:
             raise UnknownConversationError(identity=self._path.rpartition("/")[2])
         try:
-            piece = msgspec.json.decode(frame.data, type=_Piece)
-            if piece.sequence is None:
-                return _open_piece(piece)
-            return self._take(open_envelope(read_envelope(frame.data)))
+            event = read_event(frame.data)
         except (*UNREADABLE, CodecError) as error:
             detail = f"sent an event that cannot be read ({error})"
             raise self._connection.refuse(f"GET {self._path}/events", detail) from error
+        return self._take(event) if isinstance(event, LoggedEvent) else event
 
     def _take(self, logged: LoggedEvent) -> LoggedEvent | None:
         if logged.sequence <= self.after:
@@ -140,8 +138,15 @@ class Follower:
         return logged
 
 
-def _open_piece(piece: _Piece) -> WatchedEvent | None:
-    """Read an event that is not in a log; ``None`` for one that only a newer daemon sends."""
+def read_event(data: bytes) -> WatchedEvent | None:
+    """Read the data of a frame; ``None`` for an event that only a newer daemon sends.
+
+    Raises:
+        MsgspecError, UnicodeDecodeError, CodecError: The data cannot be read.
+    """
+    piece = msgspec.json.decode(data, type=_Piece)
+    if piece.sequence is not None:
+        return open_envelope(read_envelope(data))
     try:
         event: Any = decode_event(bytes(piece.event))
     except CodecError:

@@ -24,8 +24,9 @@ LIBRARIES = (
     "node_modules/@ai-sdk/openai/dist/index.js",
     "node_modules/@ai-sdk/anthropic/dist/index.js",
     "node_modules/zod/index.js",
+    "node_modules/@ag-ui/client/dist/index.mjs",
 )
-"""Client libraries that ``npm_clients.mjs`` and ``npm_media.mjs`` use."""
+"""Libraries that ``npm_clients.mjs``, ``npm_media.mjs`` and ``page_clients.mjs`` use."""
 
 
 def find_missing() -> str:

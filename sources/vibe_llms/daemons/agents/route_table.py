@@ -8,8 +8,11 @@ from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.daemons.agents import page
 from vibe_llms.daemons.agents.conversations import ConversationHandlers
+from vibe_llms.daemons.agents.faces.routes import produce_face_routes
+from vibe_llms.daemons.agents.faces.serving import FaceParts
 from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.routes import RunHandlers
+from vibe_llms.daemons.agents.streams import OpenStreams
 from vibe_llms.daemons.routes import Route
 from vibe_llms.runs.subscriptions import LogSubscriptions
 
@@ -22,7 +25,7 @@ def produce_routes(
     watchers: int,
     can_execute: bool = True,
 ) -> tuple[list[Route], Callable[[], None]]:
-    """Produce the routes for runs, conversations and the web page.
+    """Produce the routes for runs, conversations, other protocols and the web page.
 
     Args:
         watchers: Maximum number of event streams at once.
@@ -32,11 +35,19 @@ def produce_routes(
     Returns:
         The routes, and a function that ends all event streams.
     """
-    handlers = RunHandlers(runs, subscriptions, access, watchers=watchers)
+    streams = OpenStreams(watchers)
+    handlers = RunHandlers(runs, subscriptions, access, streams)
     conversations = LocalConversations(runs)
+    faces: list[Route] = []
+    if can_execute:
+        parts = FaceParts(
+            runs=runs, conversations=conversations, subscriptions=subscriptions, streams=streams
+        )
+        faces = produce_face_routes(parts, access)
     routes = [
         *handlers.produce_routes(can_execute=can_execute),
         *ConversationHandlers(conversations, subscriptions, access).produce_routes(),
+        *faces,
         *page.produce_routes(access.hosts),
     ]
-    return routes, handlers.drain
+    return routes, streams.drain

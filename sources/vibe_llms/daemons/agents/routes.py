@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from functools import partial
 from typing import Final
@@ -22,11 +21,10 @@ from vibe_llms.daemons.agents.request_bodies import (
     read_start,
 )
 from vibe_llms.daemons.agents.route_access import LIMIT, RouteAccess, RouteRow, read_limit, refuse
-from vibe_llms.daemons.agents.streams import follow, read_number
+from vibe_llms.daemons.agents.streams import STREAM_HEADERS, OpenStreams, follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import perform_sized, read_json_body
 from vibe_llms.daemons.routes import Route
-from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.filtering import read_filter
@@ -46,7 +44,7 @@ class RunHandlers:
         runs: The runs.
         subscriptions: Subscriptions to the logs of watched runs.
         access: Authenticates callers.
-        watchers: Maximum number of event streams at once.
+        streams: Open event streams of the daemon.
     """
 
     def __init__(
@@ -54,14 +52,12 @@ class RunHandlers:
         runs: LocalRuns,
         subscriptions: LogSubscriptions,
         access: RouteAccess,
-        *,
-        watchers: int,
+        streams: OpenStreams,
     ) -> None:
         self.runs = runs
         self._subscriptions = subscriptions
         self._access = access
-        self._stream_limit = watchers
-        self._streams: dict[asyncio.Task[object], HttpCall] = {}
+        self._streams = streams
 
     def produce_routes(self, *, can_execute: bool = True) -> list[Route]:
         """Produce the routes of a service.
@@ -212,11 +208,6 @@ class RunHandlers:
             ),
         ]
 
-    def drain(self) -> None:
-        """End all event streams, which would otherwise last until their clients disconnect."""
-        for task, call in tuple(self._streams.items()):
-            call.disconnect(task)
-
     # --- handlers --------------------------------------------------------------------------------
 
     async def _start(self, call: HttpCall, subject: str) -> None:
@@ -316,23 +307,11 @@ class RunHandlers:
         last = await self.runs.count_events(run_id, subject=subject)
         known = call.headers.get("last-event-id", query.get("after", ""))
         after = read_number(known, last)
-        if len(self._streams) >= self._stream_limit:
-            raise LimitError(
-                detail=f"{self._stream_limit} event streams are already open here.",
-                remedy="Close one, or try again later.",
-                limit="watchers",
-                value=self._stream_limit,
-                stage=Stage.EXECUTE,
-            )
-        ends, task = follows == "false", asyncio.current_task()
-        assert task is not None
-        self._streams[task] = call
-        try:
+        ends = follows == "false"
+        with self._streams.hold(call):
             await call.read_body()
             call.watch_client()
-            await call.begin(
-                200, {"content-type": "text/event-stream", "cache-control": "no-cache"}
-            )
+            await call.begin(200, STREAM_HEADERS)
             if call.method != "HEAD":
                 frames = follow(self._subscriptions, run_id, after, last, ends=ends)
                 async with aclosing(frames):
@@ -340,8 +319,6 @@ class RunHandlers:
                         await call.send(data)
                         del data  # otherwise it stays in memory until there is more
             await call.finish()
-        finally:
-            del self._streams[task]
 
 
 def _read_message(body: bytes) -> AnyCanister:

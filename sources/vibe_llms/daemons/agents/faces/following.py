@@ -1,0 +1,197 @@
+"""Follow a run until it has ended, was stopped, or waits for an approval."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from vibe_llms.agents.interfaces import WatchedEvent
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.run_followers import read_event
+from vibe_llms.conversations.run_logs.log import LoggedEvent
+from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
+from vibe_llms.daemons.agents.faces.walking import Walk
+from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent, RunSuspendedEvent
+from vibe_llms.events.flow import FlowEndedEvent, VisitEvent
+from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent, StopRequestedEvent
+from vibe_llms.exceptions import StoreError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    UserCanister,
+)
+from vibe_llms.runs.subscriptions import LogSubscriptions
+from vibe_llms.runs.summaries import RunSummary
+from vibe_llms.runs.surveying import RESTS
+from vibe_llms.runs.waiting import Waiting
+
+_MODEL_CANISTERS: Final = (AssistantCanister, InvocationCanister, ResultCanister)
+_MAY_SETTLE: Final = (
+    FlowEndedEvent,
+    MessageReceivedEvent,
+    RunEndedEvent,
+    RunSuspendedEvent,
+    StopRequestedEvent,
+)
+"""Events after which a run may have settled."""
+
+
+class RunFollower:
+    """Follower of one run, which yields its steps.
+
+    Args:
+        runs: Runs of the daemon.
+        subscriptions: Subscriptions to their logs.
+        run_id: Id of the run.
+        subject: The caller.
+    """
+
+    def __init__(
+        self, runs: LocalRuns, subscriptions: LogSubscriptions, run_id: str, subject: str
+    ) -> None:
+        self.run_id = run_id
+        self._runs = runs
+        self._subscriptions = subscriptions
+        self._subject = subject
+        self._walk = Walk(run_id)
+        self._stored: Sequence[AnyCanister] = ()
+
+    async def follow(self, start: int, after: int) -> AsyncGenerator[Step]:
+        """Yield steps until the run has settled; the last one is a :class:`.Settled`.
+
+        Args:
+            start: Number of the first event of the answer.
+            after: Number of the last event that the client knows; steps begin behind it.
+
+        Raises:
+            UnknownConversationError: The run was deleted.
+            StoreError: The log or the conversation cannot be read.
+        """
+        last = await self._runs.count_events(self.run_id, subject=self._subject)
+        with self._subscriptions.subscribe(self.run_id, start - 1, last, ends=True) as subscription:
+            while data := await subscription.receive():
+                for event in _read_frames(data):
+                    if event is None:
+                        yield KeepAlive()
+                    elif not isinstance(event, LoggedEvent):
+                        if not isinstance(event, VisitEvent):
+                            for step in self._walk.feed_piece(event):
+                                yield step
+                    else:
+                        is_new = event.sequence > after
+                        for step in self._walk.feed(event, await self._read_answer(event)):
+                            if is_new and isinstance(step, PartsWithdrawn):
+                                yield attrs.evolve(step, conversation=self._stored)
+                            elif is_new:
+                                yield step
+                        if event.sequence >= last and (
+                            settled := await self._settle(event, is_last=event.sequence == last)
+                        ):
+                            yield settled
+                            return
+                    del event
+                del data
+        summary = await self._runs.find(self.run_id, subject=self._subject)
+        yield describe_settled(summary, walk=self._walk)
+
+    async def _read_answer(self, logged: LoggedEvent) -> Sequence[AnyCanister]:
+        """Return the canisters of the answer whose generation has just finished."""
+        event = logged.event
+        if not isinstance(event, GenerationFinishedEvent):
+            return ()
+        found = _find_answer(self._stored, event)
+        if len(found) < event.canisters:
+            history = await asyncio.to_thread(self._runs.store.read, self.run_id)
+            self._stored = history.canisters
+            found = _find_answer(self._stored, event)
+        if len(found) < event.canisters:
+            raise StoreError(detail=f"An answer of the run {self.run_id} is not stored.")
+        return found
+
+    async def _settle(self, logged: LoggedEvent, *, is_last: bool) -> Settled | None:
+        """Return the end of the walk if the run has settled with this event."""
+        if not is_last and not isinstance(logged.event, _MAY_SETTLE):
+            return None
+        summary = await self._runs.find(self.run_id, subject=self._subject)
+        if summary.sequence > logged.sequence:
+            return None  # later events decide
+        if summary.state == "waiting":
+            waiting = await self._runs.survey_approvals(self.run_id, subject=self._subject)
+            # without a call, it waits for a vendor's batch, and continues without the client
+            return describe_settled(summary, waiting, self._walk) if waiting else None
+        if summary.state in RESTS and not summary.starts:
+            return describe_settled(summary, walk=self._walk)
+        return None
+
+
+def describe_settled(
+    summary: RunSummary, waiting: Sequence[Waiting] = (), walk: Walk | None = None
+) -> Settled:
+    """Return the last step of a run that has settled.
+
+    Args:
+        waiting: Calls that wait for an approval.
+        walk: Walk over the run.
+    """
+    outcome: Outcome = "completed"
+    if waiting:
+        outcome = "waiting"
+    elif summary.state == "stopped":
+        outcome = "stopped"
+    elif summary.tone == "failed":
+        outcome = "failed"
+    return Settled(
+        outcome=outcome,
+        summary=summary,
+        detail=summary.detail or (summary.label if outcome == "failed" else ""),
+        waiting=waiting,
+        calls={} if walk is None else walk.calls,
+        usages=() if walk is None else walk.usages,
+    )
+
+
+async def find_start(runs: LocalRuns, run_id: str) -> int:
+    """Return the number of the event that asked for the current answer of a run."""
+
+    def find() -> int:
+        numbers = [
+            logged.sequence
+            for logged in runs.store.open_log(run_id).read()
+            if isinstance(logged.event, RunRequestedEvent)
+            or (
+                isinstance(logged.event, MessageReceivedEvent)
+                and isinstance(logged.event.canister, UserCanister)
+            )
+        ]
+        return numbers[-1] if numbers else 1
+
+    return await asyncio.to_thread(find)
+
+
+def _find_answer(
+    stored: Sequence[AnyCanister], event: GenerationFinishedEvent
+) -> Sequence[AnyCanister]:
+    """Return the canisters of an answer, which follow the last canister that was sent."""
+    places = (index for index, each in enumerate(stored) if each.id == event.key)
+    place = next(places, None)
+    if place is None:
+        return ()
+    following = (each for each in stored[place + 1 :] if isinstance(each, _MODEL_CANISTERS))
+    return [each for each, _ in zip(following, range(event.canisters), strict=False)]
+
+
+def _read_frames(data: bytes) -> Iterator[WatchedEvent | None]:
+    """Yield the events of frames; ``None`` for a comment."""
+    for block in data.split(b"\n\n"):
+        _, found, text = (b"\n" + block).partition(b"\ndata: ")
+        if found:
+            event = read_event(text)
+            if event is not None:
+                yield event
+        elif block:
+            yield None

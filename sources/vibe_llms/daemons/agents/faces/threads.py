@@ -1,0 +1,282 @@
+"""Threads of clients: the conversation behind a thread's id, and what a request adds to it.
+
+Clients choose the ids of their threads. A thread's id is that of a conversation, or the
+conversation's id is derived from it and the caller, so that there is no table. Ids of messages are
+derived in the same way: a request that is sent again adds nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Final
+
+import attrs
+
+from vibe_llms.agents.conversations import adopt_fork
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.run_specs import RunSpec, derive_identity
+from vibe_llms.daemons.agents.faces.following import find_start
+from vibe_llms.daemons.agents.faces.steps import read_approval_id
+from vibe_llms.daemons.agents.route_access import refuse
+from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
+from vibe_llms.exceptions import (
+    RequestError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.invocables.approvals import Approval
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.summaries import RunSummary
+from vibe_llms.runs.surveying import RESTS
+
+MAX_ID_CHARACTERS: Final = 1_000
+"""Maximum length of the ids that clients choose."""
+
+_MAX_BRANCHES: Final = 1_000
+_ID_DIGITS: Final = 32
+
+
+@frozen(kw_only=True, slots=False)
+class Thread:
+    """A thread of a client.
+
+    Attributes:
+        id: Id of the thread.
+        subject: The caller.
+        conversation: Id of the conversation; the next one if there is none yet.
+        branch: Number of the conversation, from 0; editing a message begins a new one.
+        canisters: Messages of the conversation.
+        pending: Messages that the run has not added to the conversation yet.
+        exists: Whether the conversation exists.
+    """
+
+    id: str
+    subject: str
+    conversation: str
+    branch: int
+    canisters: Sequence[AnyCanister] = ()
+    pending: Sequence[AnyCanister] = ()
+    exists: bool = True
+
+    def name_message(self, identity: str) -> str:
+        """Return the id of a client's message in the conversation."""
+        source = f"{len(self.id)}:{self.id}{identity}".encode("utf-8", "surrogatepass")
+        return hashlib.sha256(source).hexdigest()[:_ID_DIGITS]
+
+    def knows_message(self, identity: str) -> bool:
+        """Return whether the conversation has a message, by the client's id or by its own."""
+        return not {identity, self.name_message(identity)}.isdisjoint(self._known)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(each.id for each in (*self.canisters, *self.pending))
+
+
+@frozen(kw_only=True)
+class Turn:
+    """A request's place in a run: what to follow, and from where.
+
+    Attributes:
+        run_id: Id of the run.
+        start: Number of the event that asked for the answer.
+        after: Number of the last event before the request.
+    """
+
+    run_id: str
+    start: int
+    after: int
+
+
+async def find_thread(runs: LocalRuns, thread_id: str, subject: str) -> Thread:
+    """Find the conversation of a thread. Raises RequestError."""
+    if not thread_id or len(thread_id) > MAX_ID_CHARACTERS:
+        detail = f"The id of a thread must have 1 to {MAX_ID_CHARACTERS} characters."
+        raise refuse("thread", detail)
+
+    def find() -> Thread:
+        found = None
+        for branch in range(_MAX_BRANCHES):
+            identity = _name_branch(thread_id, subject, branch)
+            if branch == 0 and _is_accessible(runs, thread_id, subject):
+                identity = thread_id
+            elif not _is_accessible(runs, identity, subject):
+                break
+            found = Thread(id=thread_id, subject=subject, conversation=identity, branch=branch)
+        if found is None:
+            return Thread(
+                id=thread_id, subject=subject, conversation=identity, branch=0, exists=False
+            )
+        canisters = runs.store.read(found.conversation).canisters
+        stored = {each.id for each in canisters}
+        requested = _list_requested(runs, found.conversation)
+        pending = tuple(each for each in requested if each.id not in stored)
+        return attrs.evolve(found, canisters=canisters, pending=pending)
+
+    return await asyncio.to_thread(find)
+
+
+async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
+    """Begin a new branch of a thread with its first messages; the earlier branch stays.
+
+    Args:
+        count: Number of messages to share.
+    """
+    identity = _name_branch(thread.id, thread.subject, thread.branch + 1)
+    if thread.branch + 1 >= _MAX_BRANCHES:
+        raise refuse("thread", f"The thread has {_MAX_BRANCHES} branches already; begin another.")
+
+    def fork() -> None:
+        metadata = runs.ensure_access(thread.conversation, thread.subject)
+        runs.store.fork(thread.conversation, from_index=count, child=identity)
+        adopt_fork(runs.store, identity, metadata, thread.subject)
+
+    await asyncio.to_thread(fork)
+    return attrs.evolve(
+        thread,
+        conversation=identity,
+        branch=thread.branch + 1,
+        canisters=thread.canisters[:count],
+    )
+
+
+async def find_summary(runs: LocalRuns, thread: Thread) -> RunSummary | None:
+    """Return the summary of a thread's run; ``None`` if there is none."""
+    if not thread.exists:
+        return None
+    try:
+        return await runs.find(thread.conversation, subject=thread.subject)
+    except StoreUnavailableError:
+        raise
+    except StoreError:  # a conversation without a run, such as a fork
+        return None
+
+
+async def advance(
+    runs: LocalRuns,
+    thread: Thread,
+    spec: RunSpec,
+    canisters: Sequence[AnyCanister] = (),
+    approvals: Sequence[tuple[str, Approval]] = (),
+    *,
+    answers_last: bool = False,
+) -> tuple[Turn, list[str]]:
+    """Add approvals and messages to a thread: to its active run, or with a new run.
+
+    Args:
+        canisters: Messages that the conversation does not have.
+        approvals: The ids of requests for approval, with the answers.
+        answers_last: Start a run without a message, to answer the last one of the conversation.
+
+    Returns:
+        The place to follow the run from, and the ids of requests that do not wait for an approval.
+
+    Raises:
+        RequestError: There is no message, or the request was refused.
+    """
+    if not thread.exists:
+        with suppress(_TakenError):
+            await _start(runs, thread, spec, canisters, key=_name_key(thread.id, 0))
+            return Turn(run_id=thread.conversation, start=1, after=0), []
+        thread = attrs.evolve(thread, exists=True)  # another request began it at the same time
+    after = await _count_events(runs, thread)
+    late = await _answer_approvals(runs, thread, approvals)
+    if canisters or answers_last:
+        await _deliver(runs, thread, spec, canisters)
+    start = await find_start(runs, thread.conversation)
+    return Turn(run_id=thread.conversation, start=start, after=after), late
+
+
+async def rejoin(runs: LocalRuns, thread: Thread) -> Turn:
+    """Return the place of a client that lacks the answer so far."""
+    start = await find_start(runs, thread.conversation)
+    return Turn(run_id=thread.conversation, start=start, after=start)
+
+
+async def _deliver(
+    runs: LocalRuns, thread: Thread, spec: RunSpec, canisters: Sequence[AnyCanister]
+) -> None:
+    summary = await find_summary(runs, thread)
+    if summary is None or summary.state in RESTS:
+        with suppress(_TakenError):
+            await _start(runs, thread, spec, canisters)
+            return
+    for canister in canisters:
+        await runs.send(thread.conversation, canister, subject=thread.subject)
+
+
+async def _answer_approvals(
+    runs: LocalRuns, thread: Thread, approvals: Sequence[tuple[str, Approval]]
+) -> list[str]:
+    """Answer requests for approval; return the ids of those that do not wait."""
+    late = []
+    for identity, approval in approvals:
+        key, digest = read_approval_id(identity)
+        answer = attrs.evolve(approval, digest=digest)
+        try:
+            await runs.approve(thread.conversation, answer, key=key, subject=thread.subject)
+        except UnknownNameError:
+            late.append(identity)
+    return late
+
+
+class _TakenError(Exception):
+    """Another request for the same conversation came first."""
+
+
+async def _start(
+    runs: LocalRuns,
+    thread: Thread,
+    spec: RunSpec,
+    canisters: Sequence[AnyCanister],
+    *,
+    key: str = "",
+) -> None:
+    conversation = "" if key else thread.conversation
+    try:
+        await runs.start(
+            spec, canisters, subject=thread.subject, key=key, conversation=conversation
+        )
+    except RequestError as error:
+        if error.path in ("key", "run"):
+            raise _TakenError from error
+        raise
+
+
+async def _count_events(runs: LocalRuns, thread: Thread) -> int:
+    if not thread.exists:
+        return 0
+    with suppress(UnknownConversationError):  # a conversation without a run
+        return await runs.count_events(thread.conversation, subject=thread.subject)
+    return 0
+
+
+def _list_requested(runs: LocalRuns, identity: str) -> Iterator[AnyCanister]:
+    """Yield the messages of requests to a run."""
+    for logged in runs.store.open_log(identity).read():
+        if isinstance(logged.event, RunRequestedEvent):
+            yield from logged.event.canisters
+        elif isinstance(logged.event, MessageReceivedEvent):
+            yield logged.event.canister
+
+
+def _is_accessible(runs: LocalRuns, identity: str, subject: str) -> bool:
+    try:
+        runs.ensure_access(identity, subject)
+    except UnknownConversationError:
+        return False
+    return True
+
+
+def _name_key(thread_id: str, branch: int) -> str:
+    return f"thread {branch} {thread_id}"
+
+
+def _name_branch(thread_id: str, subject: str, branch: int) -> str:
+    return derive_identity(subject, _name_key(thread_id, branch))
