@@ -31,6 +31,10 @@ positive_data_acceptance.enabled = false
 include-path-regex = "/events$"
 phases.coverage.enabled = false
 checks.negative_data_rejection.enabled = false
+[[operations]]
+# Fields of the protocol that are free, and a model that a thread at rest does not need.
+include-path-regex = "^/ag-ui"
+checks.negative_data_rejection.enabled = false
 """
 
 
@@ -140,7 +144,7 @@ async def narrow(daemon: Daemon, told: Any) -> None:
     schema["properties"]["model"]["enum"] = [spec["model"], "no:model"]
     schema["properties"]["conversation"]["enum"] = [""]  # a new one
     face = told["components"]["schemas"]["RunAgentInput"]["properties"]
-    face["forwardedProps"] = {"enum": [{"run": spec}]}
+    face["messages"]["enum"] = [[{"id": "1", "role": "user", "content": "Hello"}]]
     path = "/runs/{id}/approvals"
     _, waiting = await daemon.ask("GET", path.format(**there["post", path]))
     answer = told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
@@ -152,6 +156,8 @@ async def narrow(daemon: Daemon, told: Any) -> None:
             for parameter in operation.get("parameters", ()):
                 if found := there.get((method, path), {}).get(parameter["name"]):
                     parameter["schema"]["enum"] = [found, "none"]
+                if parameter["name"] == "model":  # of a run
+                    parameter["required"], parameter["schema"] = True, {"enum": [spec["model"]]}
                 if parameter["name"] == "follow":  # else a stream goes on
                     parameter["required"], parameter["schema"] = True, {"enum": ["false"]}
 

@@ -17,7 +17,7 @@ from vibe_llms.daemons.agents.faces.serving import (
     FaceParts,
     load_media,
     read_spec,
-    serve_turn,
+    serve_run,
     write_events,
 )
 from vibe_llms.daemons.agents.faces.threads import (
@@ -132,12 +132,12 @@ class AgUiFace:
                 return
             summary = await find_summary(parts.runs, thread)
             if summary is not None and summary.state not in RESTS:
-                turn = await rejoin(parts.runs, thread)
+                place = await rejoin(parts.runs, thread)
                 beginning = [*begin(losses)]
                 if _count_missed(thread, request):
                     asked = await load_media(parts, _list_asked(thread))
                     beginning.append(writer.write_snapshot(asked))
-                await serve_turn(call, parts, turn, writer, subject=subject, beginning=beginning)
+                await serve_run(call, parts, place, writer, subject=subject, beginning=beginning)
                 return
             canisters = await load_media(parts, thread.canisters)
             events = [*begin(losses), writer.write_snapshot(canisters)]
@@ -163,15 +163,15 @@ class AgUiFace:
     ) -> None:
         runs = self._parts.runs
         missed = _count_missed(thread, request)
-        turn, late = await advance(runs, thread, spec, new, request.approvals)
+        place, late = await advance(runs, thread, spec, new, request.approvals)
         losses += [f"The interrupt {each} does not wait for an answer." for each in late]
         beginning = [*writer.begin(request.parent, losses)]
         if missed:
             told = [*thread.canisters, *thread.pending, *new]
             canisters = await load_media(self._parts, told)
             beginning.append(writer.write_snapshot(canisters))
-        await serve_turn(
-            call, self._parts, turn, writer, subject=thread.subject, beginning=beginning
+        await serve_run(
+            call, self._parts, place, writer, subject=thread.subject, beginning=beginning
         )
 
 

@@ -14,7 +14,6 @@ from vibe_llms.daemons.agents.faces.media import (
 )
 from vibe_llms.daemons.agents.faces.steps import (
     ApprovalGiven,
-    Call,
     CallEnded,
     ModelUsage,
     Noted,
@@ -26,6 +25,7 @@ from vibe_llms.daemons.agents.faces.steps import (
     Step,
     StepBegun,
     StepEnded,
+    ToldCall,
     identify_approval,
 )
 from vibe_llms.exceptions import ConverseError
@@ -250,7 +250,7 @@ def _write_result(step: CallEnded) -> JsonObject:
     return event
 
 
-def _write_interrupt(waiting: Waiting, call: Call | None) -> JsonObject:
+def _write_interrupt(waiting: Waiting, call: ToldCall | None) -> JsonObject:
     request = waiting.request
     doubt = " It was started before, and may have taken effect." if request.in_doubt else ""
     place: JsonObject = {"toolCallId": call.id} if call else {}

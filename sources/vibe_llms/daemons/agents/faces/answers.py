@@ -8,13 +8,13 @@ from typing import Final, TypeAlias, cast
 import attrs
 
 from vibe_llms.daemons.agents.faces.steps import (
-    Call,
     CallEnded,
     PartBegun,
     PartEnded,
     PartGrown,
     PartsWithdrawn,
     Step,
+    ToldCall,
 )
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -75,7 +75,7 @@ class AnswerFold:
     """
 
     _prefix: str
-    calls: dict[str, Call] = attrs.field(factory=dict)
+    calls: dict[str, ToldCall] = attrs.field(factory=dict)
     _parts: dict[int, _Part] = attrs.field(factory=dict)
 
     def feed(self, event: StreamEvent) -> Iterator[Step]:
@@ -86,7 +86,7 @@ class AnswerFold:
                 self._parts[event.index] = part
                 if event.kind == "invocation":
                     is_vendors = event.owner is Owner.VENDOR
-                    call = Call(id=part.id, name=event.name or "", is_vendors=is_vendors)
+                    call = ToldCall(id=part.id, name=event.name or "", is_vendors=is_vendors)
                     yield from _begin(part, call)
             case ContentDeltaEvent() if event.channel in _TOLD_CHANNELS and event.text:
                 known = self._parts.get(event.index)
@@ -113,7 +113,7 @@ class AnswerFold:
             self._parts.clear()
             yield PartsWithdrawn()
             matches = {}
-        calls: dict[str, Call] = {}
+        calls: dict[str, ToldCall] = {}
         for index, item in enumerate(items):
             if isinstance(item, ResultCanister):
                 if call := calls.get(item.invocation_id):
@@ -146,7 +146,7 @@ class AnswerFold:
         return f"{self._prefix}.{index}"
 
 
-def _begin(part: _Part, call: Call | None = None) -> Iterator[Step]:
+def _begin(part: _Part, call: ToldCall | None = None) -> Iterator[Step]:
     if not part.is_told:
         part.is_told = True
         yield PartBegun(id=part.id, kind=part.kind, call=call)
@@ -169,8 +169,8 @@ def _end(part: _Part, item: FinishedItem) -> Iterator[Step]:
     yield PartEnded(id=part.id, kind=part.kind, content=content, call=call)
 
 
-def _produce_call(part: _Part, item: InvocationCanister) -> Call:
-    return Call(
+def _produce_call(part: _Part, item: InvocationCanister) -> ToldCall:
+    return ToldCall(
         id=part.id,
         name=item.name,
         arguments=item.arguments,

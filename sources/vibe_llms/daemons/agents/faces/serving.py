@@ -22,7 +22,7 @@ from vibe_llms.daemons.agents.faces.steps import (
     PartsWithdrawn,
     Step,
 )
-from vibe_llms.daemons.agents.faces.threads import Turn
+from vibe_llms.daemons.agents.faces.threads import RunPlace
 from vibe_llms.daemons.agents.route_access import refuse
 from vibe_llms.daemons.agents.streams import STREAM_HEADERS, OpenStreams
 from vibe_llms.daemons.asgi import NOTHING, HttpCall
@@ -69,18 +69,18 @@ class StepWriter(Protocol):
         """Return the events for an error that ends the stream."""
 
 
-async def follow_turn(parts: FaceParts, turn: Turn, subject: str) -> AsyncGenerator[Step]:
-    """Yield the steps of a turn, with the data of media. Raises ConverseError."""
-    follower = RunFollower(parts.runs, parts.subscriptions, turn.run_id, subject)
-    async with aclosing(follower.follow(turn.start, turn.after)) as steps:
+async def follow_run(parts: FaceParts, place: RunPlace, subject: str) -> AsyncGenerator[Step]:
+    """Yield the steps of a run from a place on, with the data of media. Raises ConverseError."""
+    follower = RunFollower(parts.runs, parts.subscriptions, place.run_id, subject)
+    async with aclosing(follower.follow(place.start, place.after)) as steps:
         async for step in steps:
             yield await _load_media(parts, step)
 
 
-async def serve_turn(
+async def serve_run(
     call: HttpCall,
     parts: FaceParts,
-    turn: Turn,
+    place: RunPlace,
     writer: StepWriter,
     *,
     subject: str,
@@ -88,10 +88,10 @@ async def serve_turn(
     headers: Mapping[str, str] = NOTHING,
     ending: bytes = b"",
 ) -> None:
-    """Answer with the events of a turn; the run continues if the client disconnects.
+    """Answer with the events of a run from a place on; it continues if the client disconnects.
 
     Args:
-        beginning: Events before those of the turn.
+        beginning: Events before those of the run.
         headers: Headers beside those of any event stream.
         ending: Bytes behind the last event.
     """
@@ -99,7 +99,7 @@ async def serve_turn(
     await call.begin(200, {**STREAM_HEADERS, **headers})
     await call.send(write_events(beginning))
     try:
-        async with aclosing(follow_turn(parts, turn, subject)) as steps:
+        async with aclosing(follow_run(parts, place, subject)) as steps:
             async for step in steps:
                 if isinstance(step, KeepAlive):
                     await call.send(_KEEP_ALIVE)

@@ -19,7 +19,7 @@ Outcome: TypeAlias = Literal["completed", "waiting", "stopped", "failed"]
 
 
 @frozen(kw_only=True)
-class Call:
+class ToldCall:
     """A tool call.
 
     Attributes:
@@ -69,7 +69,7 @@ class PartBegun:
 
     id: str
     kind: ContentKind
-    call: Call | None = None
+    call: ToldCall | None = None
 
 
 @frozen(kw_only=True)
@@ -101,7 +101,7 @@ class PartEnded:
     id: str
     kind: ContentKind
     content: AnyContent | None = None
-    call: Call | None = None
+    call: ToldCall | None = None
 
 
 @frozen(kw_only=True)
@@ -125,7 +125,7 @@ class CallEnded:
         is_denied: Whether a user denied the call.
     """
 
-    call: Call
+    call: ToldCall
     result: ResultCanister
     is_denied: bool = False
 
@@ -140,7 +140,7 @@ class ApprovalAsked:
         in_doubt: Whether an earlier execution may have taken effect.
     """
 
-    call: Call
+    call: ToldCall
     approval_id: str
     in_doubt: bool = False
 
@@ -156,7 +156,7 @@ class ApprovalGiven:
         reason: Reason; may be empty.
     """
 
-    call: Call
+    call: ToldCall
     approval_id: str
     is_allowed: bool
     reason: str = ""
@@ -212,7 +212,7 @@ class Settled:
     summary: RunSummary
     detail: str = ""
     waiting: Sequence[Waiting] = ()
-    calls: Mapping[str, Call] = attrs.field(factory=dict)
+    calls: Mapping[str, ToldCall] = attrs.field(factory=dict)
     usages: Sequence[ModelUsage] = ()
 
 

@@ -80,7 +80,7 @@ class Thread:
 
 
 @frozen(kw_only=True)
-class Turn:
+class RunPlace:
     """A request's place in a run: what to follow, and from where.
 
     Attributes:
@@ -166,7 +166,7 @@ async def advance(
     approvals: Sequence[tuple[str, Approval]] = (),
     *,
     answers_last: bool = False,
-) -> tuple[Turn, list[str]]:
+) -> tuple[RunPlace, list[str]]:
     """Add approvals and messages to a thread: to its active run, or with a new run.
 
     Args:
@@ -183,20 +183,20 @@ async def advance(
     if not thread.exists:
         with suppress(_TakenError):
             await _start(runs, thread, spec, canisters, key=_name_key(thread.id, 0))
-            return Turn(run_id=thread.conversation, start=1, after=0), []
+            return RunPlace(run_id=thread.conversation, start=1, after=0), []
         thread = attrs.evolve(thread, exists=True)  # another request began it at the same time
     after = await _count_events(runs, thread)
     late = await _answer_approvals(runs, thread, approvals)
     if canisters or answers_last:
         await _deliver(runs, thread, spec, canisters)
     start = await find_start(runs, thread.conversation)
-    return Turn(run_id=thread.conversation, start=start, after=after), late
+    return RunPlace(run_id=thread.conversation, start=start, after=after), late
 
 
-async def rejoin(runs: LocalRuns, thread: Thread) -> Turn:
+async def rejoin(runs: LocalRuns, thread: Thread) -> RunPlace:
     """Return the place of a client that lacks the answer so far."""
     start = await find_start(runs, thread.conversation)
-    return Turn(run_id=thread.conversation, start=start, after=start)
+    return RunPlace(run_id=thread.conversation, start=start, after=start)
 
 
 async def _deliver(

@@ -18,7 +18,6 @@ from vibe_llms.daemons.agents.faces.answers import AnswerFold, Item
 from vibe_llms.daemons.agents.faces.steps import (
     ApprovalAsked,
     ApprovalGiven,
-    Call,
     CallEnded,
     ModelUsage,
     Noted,
@@ -28,6 +27,7 @@ from vibe_llms.daemons.agents.faces.steps import (
     Step,
     StepBegun,
     StepEnded,
+    ToldCall,
     identify_approval,
 )
 from vibe_llms.events.codec import encode_event
@@ -82,7 +82,7 @@ class Walk:
     """
 
     run_id: str
-    calls: dict[str, Call] = attrs.field(factory=dict)
+    calls: dict[str, ToldCall] = attrs.field(factory=dict)
     _answer: AnswerFold | None = None
     _step: str = ""
     _denied: set[str] = attrs.field(factory=set)
@@ -182,7 +182,7 @@ class Walk:
         if event.key in self.calls:
             return
         arguments = "" if isinstance(event, InvocationFinishedEvent) else event.arguments
-        call = Call(id=f"{self.run_id}.{event.key}", name=event.name, arguments=arguments)
+        call = ToldCall(id=f"{self.run_id}.{event.key}", name=event.name, arguments=arguments)
         self.calls[event.key] = call
         yield PartBegun(id=call.id, kind="invocation", call=attrs.evolve(call, arguments=""))
         yield PartEnded(id=call.id, kind="invocation", call=call)
