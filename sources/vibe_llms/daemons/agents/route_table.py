@@ -40,9 +40,7 @@ def produce_routes(
     conversations = LocalConversations(runs)
     faces: list[Route] = []
     if can_execute:
-        parts = FaceParts(
-            runs=runs, conversations=conversations, subscriptions=subscriptions, streams=streams
-        )
+        parts = FaceParts(runs=runs, subscriptions=subscriptions, streams=streams)
         faces = produce_face_routes(parts, access)
     routes = [
         *handlers.produce_routes(can_execute=can_execute),

@@ -10,7 +10,6 @@ from typing import Final, Protocol
 import attrs
 import msgspec
 
-from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.conversations.canister_media import hydrate, needs_content_store
@@ -48,13 +47,11 @@ class FaceParts:
 
     Attributes:
         runs: Runs of the daemon.
-        conversations: Conversations of the daemon.
         subscriptions: Subscriptions to the logs of watched runs.
         streams: Open event streams of the daemon.
     """
 
     runs: LocalRuns
-    conversations: LocalConversations
     subscriptions: LogSubscriptions
     streams: OpenStreams
 
