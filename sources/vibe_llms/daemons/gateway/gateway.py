@@ -44,6 +44,7 @@ class Gateway:
             cannot send requests through a local browser; ``None`` for any.
 
     Attributes:
+        authorizer: Authenticates clients; ``None`` if all are accepted.
         router: The tables of the configuration file; ``None`` without any.
         request_limits: Limits on the counts in a translated request.
         translated: Names of the protocols whose last request was translated. The whole body of the
@@ -74,14 +75,14 @@ class Gateway:
         self.request_limits = GatewayLimits()
         self.prefixes = PrefixCache()
         self.translated: set[str] = set()
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         self._hosts = hosts
         self._name = name_gateway()
 
     @property
     def needs_key(self) -> bool:
         """True if clients must authenticate."""
-        return self._authorizer is not None
+        return self.authorizer is not None
 
     def check_origin(self, http: HttpCall) -> None:
         """Refuse requests with a foreign host or origin, and the gateway's own requests.
@@ -94,7 +95,7 @@ class Gateway:
             VIA.set(self._name)
             return
         enter(self._name, http.headers)
-        if self._authorizer is None:
+        if self.authorizer is None:
             ensure_host(http, self._hosts)
         elif http.certificate:
             # Browsers send a client certificate with the requests of any site's pages.
@@ -110,9 +111,9 @@ class Gateway:
             ProviderError: The request comes from this gateway itself.
         """
         self.check_origin(http)
-        if self._authorizer is None:
+        if self.authorizer is None:
             return None
-        return await authorize(self._authorizer, http, record)
+        return await authorize(self.authorizer, http, record)
 
     async def list_names(self, http: HttpCall, record: CallRecord) -> list[str]:
         """Return the names of the models that the client may use. Raises AccessError."""
@@ -149,8 +150,8 @@ class Gateway:
         if self.storage is not None:  # before the upstreams, which its background runs use
             await self.storage.close()
         await self.upstreams.close()
-        if self._authorizer is not None:
-            await self._authorizer.close()
+        if self.authorizer is not None:
+            await self.authorizer.close()
 
 
 def ensure_admitted(grant: Grant | None, name: str) -> None:

@@ -41,14 +41,16 @@ from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, Storage
 from vibe_llms.daemons.gateway.tables import Tables
 from vibe_llms.daemons.gateway.upstreams import Upstreams
 from vibe_llms.daemons.health import add_health
+from vibe_llms.daemons.page_files import PAGE_PATH
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.server.asgi_types import Receive, Scope, Send
 from vibe_llms.daemons.service import Service
-from vibe_llms.exceptions import DependencyError
+from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding
 from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.providers.incremental_translation import MEMORY_BUDGET
 
 if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.operate.operation import Operation
     from vibe_llms.daemons.tracing import Tracing
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
@@ -82,6 +84,8 @@ def produce_service(
     tracing: Tracing | None = None,
     keeps_contents: bool = False,
     hosts: Collection[str] | None = None,
+    has_page: bool = False,
+    workers_folder: Path | None = None,
 ) -> Service:
     """Build the gateway as an ASGI application, for ``vibe serve`` or another host.
 
@@ -100,9 +104,13 @@ def produce_service(
             the same effect. Without effect if guards are configured.
         hosts: Accepted host names where there is no authorizer; ``None`` for any. Pages of these
             hosts may read responses, with or without an authorizer.
+        has_page: Serve the operator's page, and the routes below ``/operate``.
+        workers_folder: Folder in which several worker processes exchange what the page shows; by
+            default, it shows this process.
 
     Raises:
-        ConfigurationError: The file has mistakes; the error lists every mistake.
+        ConfigurationError: The file has mistakes; the error lists every mistake. Or the page would
+            be open to all clients, as there is no authorizer.
     """
     application.restrict()
     has_guards = bool(application.guards)  # reports mistakes before the first request
@@ -118,6 +126,9 @@ def produce_service(
         call_listeners=() if tracing is None else tracing.call_listeners,
         hosts=hosts,
     )
+    operation = None
+    if has_page:
+        operation = _produce_operation(gateway, hosts, workers_folder)
     tables = None
     if file is not None:
         tables = Tables(file, application, gateway, needs_models=needs_models)
@@ -132,6 +143,7 @@ def produce_service(
         gateway.request_limits = limits
     service = _produce_service(
         gateway,
+        operation,
         limits=limits,
         listeners=listeners,
         on_reload=None if tables is None else tables.reload,
@@ -149,13 +161,32 @@ def produce_service(
     return service
 
 
-def _produce_service(gateway: Gateway, **options: Any) -> Service:
+def _produce_operation(
+    gateway: Gateway, hosts: Collection[str] | None, folder: Path | None
+) -> Operation:
+    if gateway.authorizer is None:
+        finding = Finding(
+            place="page", message="The page needs an operator's key, and authorizer is not set."
+        )
+        raise ConfigurationError(findings=(finding,), remedy='Set authorizer = "keys".')
+    # Imported late, as few gateways have a page.
+    from vibe_llms.daemons.gateway.operate.operation import Operation
+
+    return Operation(gateway, hosts, folder=folder)
+
+
+def _produce_service(gateway: Gateway, operation: Operation | None, **options: Any) -> Service:
     """Build the service with the routes, sockets and metrics of a gateway.
 
     Args:
         options: Further arguments of :class:`.Service`.
     """
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
+    routes = describe_routes(routes, needs_key=gateway.needs_key)
+    if operation is not None:
+        routes += operation.produce_routes()
+        options["listeners"] = (*options["listeners"], operation.history)
+        options["start"] = operation.start
     service: Service
 
     async def answer_socket(scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,8 +196,8 @@ def _produce_service(gateway: Gateway, **options: Any) -> Service:
         await RealtimeSockets(gateway, service)(scope, receive, send)
 
     service = Service(
-        describe_routes(routes, needs_key=gateway.needs_key),
-        stop=gateway.close,
+        routes,
+        stop=gateway.close if operation is None else operation.close,
         on_drain=None if gateway.batches is None else gateway.batches.drain,
         sockets={"/v1/responses": answer_socket, realtime.PATH: connect_realtime},
         survey_aliases=survey_aliases,
@@ -180,7 +211,10 @@ def _produce_service(gateway: Gateway, **options: Any) -> Service:
         "Memory for conversations that were translated for vendors.",
         lambda: MEMORY_BUDGET.size,
     )
-    add_health(service, admit=gateway.authorize, needs_key=gateway.needs_key)
+    page = "" if operation is None else PAGE_PATH.removeprefix("/")
+    add_health(service, admit=gateway.authorize, needs_key=gateway.needs_key, page=page)
+    if operation is not None:
+        operation.service = service
     return service
 
 

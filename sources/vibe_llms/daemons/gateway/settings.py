@@ -37,6 +37,8 @@ class GatewaySettings:
             refuses other names. Pages of these hosts may read the gateway's answers:
             ``localhost:5173`` admits one port, and an origin such as ``tauri://localhost`` an
             application without a port.
+        page: Serve a page on which an operator sees traffic, spending and routing, and administers
+            keys; requires ``authorizer``.
         log_contents: Log one line for each request, including request and response bodies.
         models: Names that clients may use, and their targets; without any, all names of the
             configuration are allowed.
@@ -47,6 +49,7 @@ class GatewaySettings:
     responses: StorageLimits = attrs.field(factory=StorageLimits)
     authorizer: str | None = None
     hosts: Strings = ()
+    page: bool = False
     log_contents: bool = False
     models: Annotated[Mapping[str, ModelSettings], _MODELS] = attrs.field(factory=dict)
 

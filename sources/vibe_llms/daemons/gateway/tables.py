@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from vibe_llms.application import Application
     from vibe_llms.daemons.gateway.routing.router import TableRouter
 
+_NEEDING_RESTART: Final = (
+    "server",
+    "limits",
+    "responses",
+    "authorizer",
+    "hosts",
+    "page",
+    "log_contents",
+)
+"""Settings that a reload does not apply."""
+
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 
 
@@ -76,7 +87,15 @@ class Tables:
             _LOGGER.error("Invalid gateway file, the previous settings stay in use: %s", error)
             return
         previous, self.settings = self.settings, settings
-        for name in ("server", "limits", "responses", "authorizer", "hosts", "log_contents"):
+        for name in (
+            "server",
+            "limits",
+            "responses",
+            "authorizer",
+            "hosts",
+            "page",
+            "log_contents",
+        ):
             if getattr(previous, name) != getattr(settings, name):
                 _LOGGER.warning("Restart the gateway to apply the changes to %s in its file", name)
         self._apply()

@@ -23,6 +23,7 @@ from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.call_observing import observe_calls
 from vibe_llms.providers.calls import RemoteCallModel
+from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 
 if TYPE_CHECKING:
@@ -211,6 +212,12 @@ class Upstreams:
         # The stages of such calls use only the model's descriptor; the last stage casts the model
         # back.
         return Upstream(cast("ConverserModel", model), strict)
+
+    def find_hold(self, address: str) -> float:
+        """Return the seconds until a loaded model's vendor accepts requests again."""
+        model = self._application.find_model(address, self._application)
+        client = model.client if is_remote(model) else None
+        return client.limiter.hold_seconds if isinstance(client, RemoteClient) else 0.0
 
     async def list_names(self) -> list[str]:
         """Return the names that clients may use, as far as known."""

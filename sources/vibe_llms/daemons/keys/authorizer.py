@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.daemons.keys.administration import KeyAdministration
 from vibe_llms.daemons.keys.admitting import AdmissionGate
 from vibe_llms.daemons.keys.bounds import DAY_SECONDS
 from vibe_llms.daemons.keys.charges import (
@@ -80,6 +81,7 @@ class KeyAuthorizer:
         disk: Disk | None = None,
         compare: Compare = hmac.compare_digest,
     ) -> None:
+        self._directory = directory
         self._register = Register(directory, read_time)
         self._register.load()
         self._ledger = KeyLedger(directory, read_clock=read_clock, read_time=read_time)
@@ -97,6 +99,11 @@ class KeyAuthorizer:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._folder.parent)!r})"
+
+    @property
+    def administration(self) -> KeyAdministration:
+        """Administration of the keys, for an operator."""
+        return KeyAdministration(self._directory, read_time=self._tell_time)
 
     async def authorize(self, arrival: Arrival) -> KeyGrant:
         """Return the grant of a key.
@@ -188,6 +195,11 @@ class KeyGrant:
     def subject(self) -> str:
         """The name of the key."""
         return self._key.name
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the client may operate the daemon."""
+        return self._key.operator
 
     def admits(self, model: str) -> bool:
         """Return whether one of the key's patterns matches a model."""

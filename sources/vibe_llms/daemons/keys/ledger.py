@@ -122,17 +122,26 @@ class KeyLedger:
                 for journal in dead.values():
                     journal.release()
 
-    def survey(self) -> KeyAccount:
-        """Return the spending up to now."""
+    def survey(self, since: str = "") -> KeyAccount:
+        """Return the spending up to now.
+
+        Args:
+            since: First day, such as ``2026-11-23``; by default all days.
+        """
         self.fold()
         spent: dict[SpendingBucket, KeySpending] = {}
         under_way: dict[SpendingBucket, KeySpending] = {}
         with self._lock, mapping_errors(self._path):
-            query = f"SELECT key, day, model, {_COLUMNS} FROM spending ORDER BY key, day, model"
-            for key, day, model, *sums in self._database.execute(query):
+            query = (
+                f"SELECT key, day, model, {_COLUMNS} FROM spending WHERE day >= ?"
+                " ORDER BY key, day, model"
+            )
+            for key, day, model, *sums in self._database.execute(query, (since,)):
                 spent[SpendingBucket(key, day, model)] = _read_spending(sums)
             rows = self._database.execute(
                 "SELECT key, day, model, input_tokens, output_tokens, cents FROM reservations"
+                " WHERE day >= ?",
+                (since,),
             )
             for row in rows:
                 charge = _read_charge(row)

@@ -30,6 +30,9 @@ from vibe_llms.tables.kinds import Kind
 
 _FILE: Final = "keys.toml"
 
+LIMITS: Final = ("expires", "models", "requests_per_minute", "tokens_per_minute", "cents_per_day")
+"""Fields of a key that limit its use."""
+
 _RECENT_NS: Final = 100_000_000
 """Age below which a file may change again without a new modification time."""
 
@@ -65,6 +68,7 @@ class Key:
         requests_per_minute, tokens_per_minute: Limits in any minute; ``None`` for no limit. Input
             and output tokens count.
         cents_per_day: Limit in US cents for one day (UTC); ``None`` for no limit.
+        operator: Whether its holder may operate the daemon; see :class:`.Grant`.
     """
 
     name: str
@@ -76,6 +80,7 @@ class Key:
     requests_per_minute: Count | None = None
     tokens_per_minute: Count | None = None
     cents_per_day: Amount | None = None
+    operator: bool = False
 
     @cached_property
     def is_bounded(self) -> bool:
@@ -165,6 +170,30 @@ class Register:
                 keys[identity] = attrs.evolve(keys[identity], revoked=now)
             return identity, keys[identity]
 
+    def limit(self, word: str, limits: Mapping[str, object]) -> tuple[str, Key]:
+        """Change limits of a key; return its public part and the key.
+
+        Args:
+            word: Public part or name of the key.
+            limits: Valid values of the fields :data:`LIMITS`; ``None`` and ``()`` remove a limit.
+
+        Raises:
+            ConfigurationError: The file has mistakes; it was not changed.
+            UnknownNameError: The key is unknown.
+            StoreError: The file cannot be written.
+        """
+        with self._edit() as (keys, document):
+            identity = find_key(keys, word)
+            keys[identity] = attrs.evolve(keys[identity], **limits)  # type: ignore[arg-type]
+            written = _write_key(keys[identity])
+            table = document[identity]
+            for name in limits:
+                if name in written:
+                    table[name] = written[name]
+                else:
+                    table.pop(name, None)
+            return identity, keys[identity]
+
     @contextmanager
     def _edit(self) -> Iterator[tuple[dict[str, Key], Any]]:
         """Yield the keys, and the document to change."""
@@ -248,5 +277,5 @@ def _write_key(key: Key) -> dict[str, object]:
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in fields.items()
-        if value not in (None, ())
+        if value is not False and value not in (None, ())
     }

@@ -75,7 +75,12 @@ class Reservation(Protocol):
 
 
 class Grant(Protocol):
-    """Permissions of a known client."""
+    """Permissions of a known client.
+
+    A grant may also have the attribute ``is_operator``, a bool: whether the client may use the page
+    and the routes that operate the daemon, such as those of the gateway below ``/operate``. Without
+    the attribute, the client may not.
+    """
 
     @property
     def subject(self) -> str:

@@ -274,6 +274,7 @@ class FallbackChain:
             may_be_billed=verdict.may_be_billed,
         )
         self._attempts.append(attempt)
+        target.failure = now, attempt.detail
         self._last = failure
         self._must_stop = not verdict.tries_next
         level = logging.INFO if self._must_stop else logging.WARNING

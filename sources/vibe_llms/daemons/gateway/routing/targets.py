@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.gateway.routing.circuits import Circuit, CircuitSettings
@@ -38,15 +38,40 @@ class ConfiguredTarget:
     passthrough: tuple[str, ...]
 
 
+@frozen(kw_only=True)
+class TargetStatus:
+    """Availability of a target, for an operator.
+
+    Attributes:
+        circuit: ``none`` without a circuit breaker; ``closed``; ``open`` while the target is
+            skipped; ``probing`` while one request tests it, or the next one will.
+        failures: Failures that count for the circuit while it is closed.
+        open_seconds: Seconds for which the circuit stays open.
+        hold_seconds: Seconds until its vendor accepts requests again.
+        busy, waiting: Requests in its slots, and in its queue.
+        failure: The last failure: its time, and the error; ``None`` without any.
+    """
+
+    circuit: Literal["none", "closed", "open", "probing"]
+    failures: int
+    open_seconds: float
+    hold_seconds: float
+    busy: int
+    waiting: int
+    failure: tuple[float, str] | None
+
+
 class Target:
     """State of a target; it survives a reload.
 
     Attributes:
         configured: The configuration in use.
+        failure: The last failure: its time, and the error; ``None`` without any.
     """
 
     def __init__(self, configured: ConfiguredTarget) -> None:
         self.configured = configured
+        self.failure: tuple[float, str] | None = None
         self._circuit = Circuit()
         self._held_until = 0.0
         self._slots = Admission(_limit(configured.settings))
@@ -72,6 +97,29 @@ class Target:
         """Return the seconds for which the target's circuit is open."""
         settings = self.configured.circuit
         return 0.0 if settings is None else self._circuit.find_wait(settings, now)
+
+    def describe(self, now: float) -> TargetStatus:
+        """Return the target's availability."""
+        settings, circuit = self.configured.circuit, self._circuit
+        open_seconds = self.find_wait(now)
+        name: Literal["none", "closed", "open", "probing"] = "closed"
+        failures = 0
+        if settings is None:
+            name = "none"
+        elif circuit.opened_at is not None:
+            name = "open" if open_seconds and not circuit.is_probing else "probing"
+        else:
+            oldest = now - settings.window_seconds
+            failures = sum(time > oldest for time in circuit.failure_times)
+        return TargetStatus(
+            circuit=name,
+            failures=failures,
+            open_seconds=open_seconds,
+            hold_seconds=self.find_hold(now),
+            busy=self._slots.taken,
+            waiting=self._slots.waiting,
+            failure=self.failure,
+        )
 
     def hold(self, until: float) -> None:
         """Send the target no requests until a time, as the vendor has requested."""

@@ -69,9 +69,15 @@ def keys() -> None:
 @click.option(
     "--cents-per-day", type=click.IntRange(0), metavar="N", help="Limit of US cents per day (UTC)."
 )
+@click.option("--operator", is_flag=True, help="Allow the key to operate the gateway on its page.")
 @json_option
 def add(
-    name: str, expires: str | None, models: tuple[str, ...], as_json: bool, **bounds: Any
+    name: str,
+    expires: str | None,
+    models: tuple[str, ...],
+    operator: bool,
+    as_json: bool,
+    **bounds: Any,
 ) -> None:
     """Create a key for NAME and show it once.
 
@@ -80,10 +86,11 @@ def add(
     """
     from datetime import UTC, datetime
 
+    from vibe_llms.daemons.keys.descriptions import is_name
     from vibe_llms.daemons.keys.register import Key
     from vibe_llms.daemons.keys.texts import compute_digest, extract_identity, generate_key
 
-    if not name.strip() or not name.isprintable():
+    if not is_name(name):
         raise click.UsageError("NAME must be one line of visible text.")
     now = datetime.now(UTC).replace(microsecond=0)
     text = generate_key()
@@ -93,6 +100,7 @@ def add(
         created=now,
         expires=_read_moment(expires, now) if expires else None,
         models=models,
+        operator=operator,
         **bounds,
     )
     _open_register().add(extract_identity(text), key)
@@ -193,42 +201,23 @@ def _survey_spending() -> tuple[
 
 def _read_moment(text: str, now: datetime) -> datetime:
     """Parse the expiry time of a key. Raises UsageError."""
-    import re
-    from datetime import UTC, datetime, timedelta
+    from vibe_llms.daemons.keys.descriptions import read_expiry
 
     try:
-        if duration := re.fullmatch(r"(\d{1,6})([hdw])", text.strip()):
-            hours = {"h": 1, "d": 24, "w": 168}[duration[2]]
-            moment = now + timedelta(hours=hours * int(duration[1]))
-        else:
-            moment = datetime.fromisoformat(text.strip())
-    except (ValueError, OverflowError):
-        raise click.UsageError(
-            f"Invalid --expires {text!r}. Use a date such as 2026-12-31, or 12h, 30d, 8w."
-        ) from None
-    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment <= now:
-        raise click.UsageError(f"--expires {text} is in the past.")
-    return moment
+        return read_expiry(text, now)
+    except ValueError as error:
+        raise click.UsageError(f"--expires: {error}") from None
 
 
 def _export(identity: str, key: Key) -> dict[str, Any]:
     """Return a key as plain data, without its digest."""
     import time
 
-    state = "expired" if key.expires_at <= time.time() else "good"
-    return {
-        "name": key.name,
-        "id": identity,
-        "state": "revoked" if key.revoked else state,
-        "created": key.created,
-        "expires": key.expires,
-        "revoked": key.revoked,
-        "models": list(key.models),
-        "requests_per_minute": key.requests_per_minute,
-        "tokens_per_minute": key.tokens_per_minute,
-        "cents_per_day": key.cents_per_day,
-    }
+    import attrs
+
+    from vibe_llms.daemons.keys.descriptions import describe_key
+
+    return attrs.asdict(describe_key(identity, key, time.time()))
 
 
 def _describe_permissions(exported: dict[str, Any]) -> str:
@@ -238,6 +227,8 @@ def _describe_permissions(exported: dict[str, Any]) -> str:
         if exported[name] is not None:
             unit, _, span = name.split("_")
             parts.append(f"{exported[name]} {unit}/{span}")
+    if exported["operator"]:
+        parts.append("operate")
     return "; ".join(parts) or "everything"
 
 

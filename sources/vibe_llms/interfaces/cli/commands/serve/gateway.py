@@ -55,6 +55,8 @@ def gateway(
     Options on the command line take precedence over the file. SIGHUP reloads the file and the
     certificates.
     """
+    import tempfile
+
     from vibe_llms.daemons.arrivals import find_hosts
     from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
     from vibe_llms.daemons.gateway.tables import find_provider
@@ -91,17 +93,27 @@ def gateway(
         needs_models=bool(file_settings.models),  # also for a worker that is restarted later
         keeps_contents=contents,
         hosts=hosts,
+        has_page=file_settings.page,
     )
+    if file_settings.page and not authorizer:
+        raise click.UsageError(
+            f"page = true in {file} needs an operator's key: add --authorizer keys, and create a "
+            "key with `vibe keys add NAME --operator`."
+        )
     # To report further mistakes; without the authorizer, whose connections belong to a worker.
     _produce(model, yes, None, False, file=file)
     warn_untrusted(load_configuration())
-    serve(
-        produce,
-        server_settings,
-        is_guarded=bool(authorizer),
-        on_ready=_note_urls,
-        on_reload=_reload,
-    )
+    with contextlib.ExitStack() as stack:
+        if file_settings.page and server_settings.workers > 1:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vibe-workers-"))
+            produce = functools.partial(produce, workers_folder=Path(folder))
+        serve(
+            produce,
+            server_settings,
+            is_guarded=bool(authorizer),
+            on_ready=functools.partial(_note_urls, has_page=file_settings.page),
+            on_reload=_reload,
+        )
 
 
 def _produce(
@@ -148,6 +160,7 @@ def _reload(service: Any) -> None:
     service.reload()
 
 
-def _note_urls(urls: Sequence[str]) -> None:
+def _note_urls(urls: Sequence[str], *, has_page: bool) -> None:
     for url in urls:
-        note(f"Gateway on {url} (OpenAI clients: {url}/v1). Press Ctrl-C to stop.")
+        page = f"; page: {url}/page/" if has_page else ""
+        note(f"Gateway on {url} (OpenAI clients: {url}/v1{page}). Press Ctrl-C to stop.")

@@ -1,0 +1,98 @@
+"""Administration of keys, for the operator of a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vibe_llms.daemons.keys.descriptions import KeyDescription, describe_key
+from vibe_llms.daemons.keys.register import Key, Register
+from vibe_llms.daemons.keys.texts import compute_digest, extract_identity, generate_key
+from vibe_llms.exceptions import RequestError, Stage
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.keys.ledger import KeyAccount
+
+
+class KeyAdministration:
+    """Adds, limits and revokes the keys in a folder, and reads what they spent.
+
+    The disk is used in threads. Changes apply to the next request in every process.
+
+    Args:
+        directory: Folder of the authorizer.
+        read_time: Returns seconds since 1970.
+    """
+
+    def __init__(self, directory: Path, *, read_time: Callable[[], float] = time.time) -> None:
+        self._directory, self._tell_time = directory, read_time
+        self._register = Register(directory, read_time)
+
+    async def survey_keys(self) -> list[KeyDescription]:
+        """Return all keys. Raises ConfigurationError if the file of keys is invalid."""
+        keys = await asyncio.to_thread(self._register.load)
+        now = self._tell_time()
+        return [describe_key(identity, key, now) for identity, key in keys.items()]
+
+    async def add(self, name: str, limits: Mapping[str, Any]) -> tuple[str, KeyDescription]:
+        """Create a key; return its text, which is not stored, and its description.
+
+        Args:
+            name: Name of its owner.
+            limits: Valid values of :data:`.register.LIMITS`.
+
+        Raises:
+            RequestError: A valid key has this name.
+            StoreError: The file cannot be written.
+        """
+        if any(each.name == name and each.state != "revoked" for each in await self.survey_keys()):
+            raise RequestError(
+                path="name",
+                detail=f"A key named {name!r} already exists.",
+                remedy="Choose another name, or revoke that key.",
+                stage=Stage.FRAME,
+            )
+        text = generate_key()
+        identity = extract_identity(text)
+        key = Key(name=name, digest=compute_digest(text), created=self.read_now(), **limits)
+        await asyncio.to_thread(self._register.add, identity, key)
+        return text, describe_key(identity, key, self._tell_time())
+
+    async def limit(self, identity: str, limits: Mapping[str, Any]) -> KeyDescription:
+        """Change limits of a key; see :meth:`.Register.limit`. Raises UnknownNameError."""
+        return await self._change(self._register.limit, identity, limits)
+
+    async def revoke(self, identity: str) -> KeyDescription:
+        """Revoke a key. Raises UnknownNameError."""
+        return await self._change(self._register.revoke, identity)
+
+    async def _change(
+        self, change: Callable[..., tuple[str, Key]], *arguments: object
+    ) -> KeyDescription:
+        found, key = await asyncio.to_thread(change, *arguments)
+        return describe_key(found, key, self._tell_time())
+
+    async def survey_spending(self, since: str) -> KeyAccount:
+        """Return the spending of all keys since a day, such as ``2026-11-23`` (UTC).
+
+        Raises:
+            StoreError: The database cannot be used.
+        """
+        return await asyncio.to_thread(self._survey_spending, since)
+
+    def _survey_spending(self, since: str) -> KeyAccount:
+        from vibe_llms.daemons.keys.ledger import KeyLedger
+
+        # A connection of its own: reading much must not delay the admission of requests.
+        ledger = KeyLedger(self._directory, read_clock=time.monotonic, read_time=self._tell_time)
+        with closing(ledger):
+            return ledger.survey(since)
+
+    def read_now(self) -> datetime:
+        """Return the present second."""
+        return datetime.fromtimestamp(int(self._tell_time()), UTC)
