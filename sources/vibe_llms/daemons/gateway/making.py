@@ -50,7 +50,7 @@ from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.providers.incremental_translation import MEMORY_BUDGET
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.operate.operation import Operation
+    from vibe_llms.daemons.gateway.operate.operation import GatewayOperation
     from vibe_llms.daemons.tracing import Tracing
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
@@ -163,19 +163,21 @@ def produce_service(
 
 def _produce_operation(
     gateway: Gateway, hosts: Collection[str] | None, folder: Path | None
-) -> Operation:
+) -> GatewayOperation:
     if gateway.authorizer is None:
         finding = Finding(
             place="page", message="The page needs an operator's key, and authorizer is not set."
         )
         raise ConfigurationError(findings=(finding,), remedy='Set authorizer = "keys".')
     # Imported late, as few gateways have a page.
-    from vibe_llms.daemons.gateway.operate.operation import Operation
+    from vibe_llms.daemons.gateway.operate.operation import GatewayOperation
 
-    return Operation(gateway, hosts, folder=folder)
+    return GatewayOperation(gateway, hosts, folder=folder)
 
 
-def _produce_service(gateway: Gateway, operation: Operation | None, **options: Any) -> Service:
+def _produce_service(
+    gateway: Gateway, operation: GatewayOperation | None, **options: Any
+) -> Service:
     """Build the service with the routes, sockets and metrics of a gateway.
 
     Args:

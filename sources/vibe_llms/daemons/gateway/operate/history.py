@@ -88,7 +88,7 @@ class Bucket(msgspec.Struct):
         return counts
 
 
-class History:
+class TrafficHistory:
     """Listener that counts completed requests; bounded, whatever clients send.
 
     Args:

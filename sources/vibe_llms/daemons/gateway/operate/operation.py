@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.daemons.gateway.operate.history import History
+from vibe_llms.daemons.gateway.operate.history import TrafficHistory
 from vibe_llms.daemons.gateway.operate.routes import OperateRoutes
 from vibe_llms.daemons.gateway.operate.routing import survey_targets
 from vibe_llms.daemons.gateway.operate.workers import Workers, WorkerState
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _INDEX: Final = "operate.html"
 
 
-class Operation:
+class GatewayOperation:
     """Page and routes of an operator, and what they show.
 
     Args:
@@ -46,7 +46,7 @@ class Operation:
     ) -> None:
         self._gateway, self._hosts = gateway, hosts
         self._read_time = read_time
-        self.history = History(read_time=read_time)
+        self.history = TrafficHistory(read_time=read_time)
         self.workers = Workers(self._survey, folder)
         self.service: Service | None = None
 

@@ -22,7 +22,7 @@ from vibe_llms.daemons.gateway.operate.key_bodies import (
 from vibe_llms.daemons.gateway.operate.routing import RoutedModel, compose_models
 from vibe_llms.daemons.gateway.operate.spending import (
     MOST_DAYS,
-    Spending,
+    SpendingReport,
     compose_spending,
     list_days,
     sum_by_key,
@@ -222,7 +222,7 @@ class KeyRoutes:
                 "/operate/spending",
                 self._show_spending,
                 "Return the spending of the last days, by key, model and day.",
-                answer=describe_class(Spending, "Spending"),
+                answer=describe_class(SpendingReport, "SpendingReport"),
                 queries={"days": _DAYS, "key": {"type": "string"}},
             ),
             produce(
@@ -262,7 +262,7 @@ class KeyRoutes:
     def _today(self) -> date:
         return self._administration.read_now().date()
 
-    async def _show_spending(self, call: HttpCall) -> Spending:
+    async def _show_spending(self, call: HttpCall) -> SpendingReport:
         query = call.query
         days = list_days(self._today, _read_days(query.get("days")))
         account = await self._administration.survey_spending(days[0])

@@ -46,7 +46,7 @@ class SpendingRow:
 
 
 @frozen(kw_only=True)
-class Spending:
+class SpendingReport:
     """Spending of the last days (UTC).
 
     Attributes:
@@ -68,7 +68,7 @@ def list_days(today: date, count: int) -> tuple[str, ...]:
 
 def compose_spending(
     account: KeyAccount, days: tuple[str, ...], names: Mapping[str, str], key: str = ""
-) -> Spending:
+) -> SpendingReport:
     """Return sums of an account.
 
     Args:
@@ -82,7 +82,7 @@ def compose_spending(
         for bucket, spending in part.items()
         if bucket.day in days and key in ("", bucket.key)
     ]
-    return Spending(
+    return SpendingReport(
         days=days,
         total=_sum("", "", buckets, days),
         keys=_group(buckets, days, lambda bucket: bucket.key, names),

@@ -51,7 +51,7 @@ class WorkerState(msgspec.Struct):
     Attributes:
         started: Time since which it counts, in seconds since 1970.
         busy, waiting: Requests being answered, and queued.
-        buckets: As in :class:`.History`.
+        buckets: As in :class:`.TrafficHistory`.
         requests: Its last requests, the latest first.
         targets: States of its targets, by model.
         process: Its process id.
