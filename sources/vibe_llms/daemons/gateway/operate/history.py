@@ -29,6 +29,9 @@ MOST_KINDS: Final = 20
 OTHER: Final = "other"
 """Name under which further targets and kinds of errors are counted."""
 
+SKIPPED: Final = "skipped: "
+"""Beginning of the kind of an attempt that was not sent."""
+
 GONE: Final = "client-gone"
 _STEPS: Final = 20
 """Steps of a histogram for a factor of e, so that a step is 5 percent wide."""
@@ -183,7 +186,7 @@ def _count_attempt(bucket: Bucket, attempt: UpstreamAttempt) -> None:
     if not is_skipped:
         counts.requests += 1
     if attempt.error:
-        _note(counts, f"skipped: {attempt.error}" if is_skipped else attempt.detail)
+        _note(counts, SKIPPED + attempt.error if is_skipped else attempt.detail)
 
 
 def _note(counts: TargetCounts, kind: str) -> None:

@@ -14,6 +14,7 @@ from vibe_llms.daemons.gateway.operate.history import (
     BUCKET_SECONDS,
     BUCKETS,
     MOST_REQUESTS,
+    SKIPPED,
     Bucket,
     TargetCounts,
     find_seconds,
@@ -82,9 +83,10 @@ class TargetTraffic:
     Attributes:
         target: The model, as ``provider:name``; empty for requests for which none was chosen.
         requests: Requests that were sent to it.
-        failed: Failed attempts, and attempts that were skipped.
+        failed: Attempts that failed.
         gone: Requests whose client disconnected.
-        errors: The failures by kind, the most frequent first.
+        errors: The failures by kind, the most frequent first; ``skipped: …`` are attempts that were
+            not sent, which are no failures.
         latency, first_byte: As in :class:`RecentTraffic`.
     """
 
@@ -233,7 +235,7 @@ def _compose_target(name: str, group: Sequence[TargetCounts]) -> TargetTraffic:
     return TargetTraffic(
         target=name,
         requests=sum(each.requests for each in group),
-        failed=errors.total(),
+        failed=sum(n for kind, n in errors.items() if not kind.startswith(SKIPPED)),
         gone=sum(each.gone for each in group),
         errors=tuple(ErrorCount(kind=kind, count=count) for kind, count in errors.most_common(20)),
         latency=find_quantiles(steps),

@@ -1,0 +1,21 @@
+// Page of the gateway: its views.
+import { begin } from './shell.js';
+import { showTraffic } from './operate-traffic.js';
+
+// A view that is loaded when it is first needed.
+function load(module, name) {
+  return async (...given) => (await import(module))[name](...given);
+}
+
+begin(
+  [
+    [/^#\/traffic$/, showTraffic],
+    [/^#\/requests$/, load('./operate-requests.js', 'showRequests')],
+    [/^#\/spending$/, load('./operate-spending.js', 'showSpending')],
+    [/^#\/spending\/([^/]+)$/, load('./operate-spending.js', 'showKeySpending')],
+    [/^#\/keys$/, load('./operate-keys.js', 'showKeys')],
+    [/^#\/routing$/, load('./operate-routing.js', 'showRouting')],
+  ],
+  () => '#/traffic',
+  ['#/traffic', 'Traffic'],
+);
