@@ -16,6 +16,7 @@ const WORDS = {
 };
 const FOLDED = new Set(['supervisor', 'document', 'invocation', 'result']);
 const PREVIEW = 90;
+const MOST = 120; // characters of a title
 
 // Append the messages that are not shown yet; a conversation only grows. `verbs` returns the
 // buttons of a message.
@@ -31,14 +32,19 @@ export async function composeMessages(place, id, signal, { verbs = () => [], lev
 
 // Title of a conversation without a name.
 export function readFirstWords(place) {
-  return place.querySelector('.message.user .text')?.textContent.trim().slice(0, 120) ?? '';
+  return place.querySelector('.message.user .text')?.textContent.trim().slice(0, MOST) ?? '';
+}
+
+// The same, from the user's first message.
+export function tellFirstWords(canister) {
+  return readText(canister).replace(/\s+/g, ' ').trim().slice(0, MOST);
 }
 
 export function readText(canister) {
   return (canister.content ?? []).filter((each) => each.type === 'text').map((each) => each.text ?? '').join('\n\n');
 }
 
-function composeMessage(canister, index, { id, signal, verbs, level }) {
+export function composeMessage(canister, index, { id, signal, verbs, level }) {
   const { role } = canister;
   const known = WORDS[role] ?? role;
   const named = canister.name ?? canister.title;

@@ -6,18 +6,20 @@ import { encode } from './attachments.js';
 import { composeBranches, linkToComparison } from './branches.js';
 import { composeComposer } from './composer.js';
 import { composeLive } from './live.js';
-import { composeMessages, readFirstWords, readText } from './messages.js';
+import { readText, tellFirstWords } from './messages.js';
 import { composeChoices, readOffers, recallChoice } from './models.js';
 import { choose } from './palette.js';
 import { collect, OPEN } from './runs.js';
 import { tellShown } from './shell.js';
 import { composeInstructions } from './skills.js';
+import { composeHistory } from './talk-history.js';
 import { composeText } from './texts.js';
 import { count, markState, titleOf } from './words.js';
 
 const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
 const MEDIA = new Set(['image', 'audio', 'video', 'file']);
 const RECENT = 30;
+const FIRST = 8; // messages in which the user's first words are searched
 const NEAR = 160; // pixels from the end at which new text is followed
 
 // The page is drawn at once; models and tools, which the daemon may have to ask for, are filled in.
@@ -116,13 +118,13 @@ async function showThread(main, signal, id, at) {
   const path = `conversations/${encodeURIComponent(id)}`;
   const heading = make('h1', {});
   const facts = make('p', { class: 'facts' });
-  const messages = make('div', { class: 'messages' });
+  const history = composeHistory(id, signal, { verbs, mark: (index) => branches.composeSwitch(index) });
   const pending = make('div', { class: 'messages pending' });
   const approvals = make('div', { class: 'approvals' });
   const live = composeLive();
   const notice = make('div', { class: 'ending', hidden: true });
   const recent = composeRecent(signal, id);
-  const branches = composeBranches(id, signal, { link: linkToTalk, onChange: showSwitches });
+  const branches = composeBranches(id, signal, { link: linkToTalk, onChange: history.update });
   const choice = recallChoice();
   let offers; // null if this page cannot start runs
   let run = null;
@@ -157,8 +159,8 @@ async function showThread(main, signal, id, at) {
     for (const each of buttons) each.disabled = false;
     if (document.activeElement === document.body) focused.focus({ preventScroll: true });
   }
-  function goToMessage(index) {
-    const article = messages.children[Math.min(index, messages.childElementCount - 1)];
+  async function goToMessage(index) {
+    const article = await history.show(index);
     article?.setAttribute('tabindex', '-1');
     article?.focus({ preventScroll: true });
     article?.scrollIntoView({ block: 'center' });
@@ -173,29 +175,25 @@ async function showThread(main, signal, id, at) {
     const isNear = innerHeight + scrollY > document.documentElement.scrollHeight - NEAR;
     const before = run;
     run = await findRun(id, signal);
-    const known = messages.childElementCount;
-    const page = await composeMessages(messages, id, signal, { verbs, level: 2 });
-    for (const each of Array.from(messages.children).slice(known)) {
-      if (each.canister.role === 'user') pending.firstChild?.remove();
-    }
+    const { page, added } = await history.look();
+    for (const each of added) if (each.role === 'user') pending.firstChild?.remove();
     live.settle(!isActive() || run.state === 'waiting');
     name = page.metadata.name ?? '';
-    show(heading, quote(name || readFirstWords(messages) || id));
+    show(heading, quote(name || (await findFirstWords()) || id));
     document.title = `${heading.textContent} · vibe`;
     show(facts, composeFacts(page));
     await lookAtRun(before);
-    if (isNear && before) scrollTo(0, document.documentElement.scrollHeight);
+    if (isNear && before) await history.end();
     return page;
   }
 
-  // Message by message, the other versions that other branches have.
-  function showSwitches() {
-    for (const [index, article] of Array.from(messages.children).entries()) {
-      const place = article.querySelector('footer');
-      place.querySelector('.switch')?.remove();
-      const buttons = branches.composeSwitch(index);
-      if (buttons) place.prepend(buttons);
+  // Title of a conversation without a name; instructions may come before the user's first message.
+  async function findFirstWords() {
+    for (let index = 0; index < Math.min(FIRST, history.count()); index += 1) {
+      const canister = await history.access(index);
+      if (canister?.role === 'user') return tellFirstWords(canister);
     }
+    return '';
   }
 
   function composeFacts({ count: number, metadata, notices }) {
@@ -255,7 +253,7 @@ async function showThread(main, signal, id, at) {
   async function send(content) {
     const place = make('div', { class: 'message user' }, composeText(tellParts(content)));
     pending.append(place);
-    scrollTo(0, document.documentElement.scrollHeight);
+    await history.end();
     if (await attempt(() => deliver(content))) {
       refresh();
       return id;
@@ -287,10 +285,11 @@ async function showThread(main, signal, id, at) {
   }
 
   // Ask again for an answer to the last message before a place.
-  async function retry(index = messages.childElementCount) {
+  async function retry(index = history.count()) {
     await attemptOnce(async () => {
-      const asked = Array.from(messages.children).slice(0, index).findLastIndex((each) => each.canister.role === 'user');
-      const isLast = asked === messages.childElementCount - 1;
+      let asked = index - 1;
+      while (asked >= 0 && (await history.access(asked)).role !== 'user') asked -= 1;
+      const isLast = asked === history.count() - 1;
       const where = isLast ? id : await fork(asked + 1);
       const told = await start({ conversation: where });
       if (isLast) {
@@ -396,7 +395,7 @@ async function showThread(main, signal, id, at) {
     make('span', { class: 'joined' }, press('Export as', write, { id: 'export' }), form),
   );
   const foot = make('div', { class: 'foot' });
-  show(main, composeFrame(recent, branches, make('div', { class: 'head' }, make('div', {}, heading, facts), actions), messages, pending, approvals, live.element, notice, foot));
+  show(main, composeFrame(recent, branches, make('div', { class: 'head' }, make('div', {}, heading, facts), actions), history.element, pending, approvals, live.element, notice, foot));
   const page = await look();
   adoptSpec(choice, run?.spec, page.metadata.model);
   adopted = choice.model;
@@ -405,8 +404,8 @@ async function showThread(main, signal, id, at) {
   composer.adopt(id);
   tellShown();
   if (foot.contains(composer.element)) composer.focus();
-  if (at === undefined) scrollTo(0, document.documentElement.scrollHeight);
-  else goToMessage(Number(at));
+  if (at === undefined) await history.end();
+  else await goToMessage(Number(at));
   watch();
   branches.look().catch((error) => signal.aborted || complain(error));
   offers = await readOffers();
@@ -417,7 +416,7 @@ async function showThread(main, signal, id, at) {
   }
   const chips = composeChoices(offers, choice);
   show(composer.chips, chips.model, chips.tools);
-  Array.from(messages.children).forEach((each, index) => show(each.querySelector('.verbs'), verbs(each.canister, index)));
+  history.update();
   showEnding();
 }
 

@@ -11,7 +11,10 @@ from support.daemons.run_daemons import Daemon
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
 from support.screens.browsers import Tab
+from vibe_llms import AssistantCanister, Conversation, UserCanister
+from vibe_llms.conversations import ConversationStore
 from vibe_llms.invocables import produce_invoker
+from vibe_llms.messages.canisters import AnyCanister
 
 SCRIPT = [
     {"match": "pay", "contents": [{"reasoning": "She is owed."}, invoke("pay", to="Ann")]},
@@ -78,6 +81,20 @@ async def read_id(tab: Tab) -> str:
     """Return the id of the open conversation."""
     await tab.wait_for("/^#.talk.[^/]+/.test(location.hash)")
     return str(await tab.evaluate("location.hash.split('/')[2]"))
+
+
+def save_long(store: ConversationStore, count: int) -> str:
+    """Save a conversation of many messages in Markdown, some with code; return its id."""
+    conversation = Conversation()
+    store.create(conversation.id, conversation.metadata)
+    canisters: list[AnyCanister] = []
+    for number in range(count // 2):
+        text = f"Answer {number}: **bold**.\n\n* one\n* two\n\n{'More words. ' * (number % 40)}"
+        if number % 5 == 0:
+            text += "\n\n```python\ndef add(one, other):\n    return one + other\n```"
+        canisters += [UserCanister(f"Question {number}: what?"), AssistantCanister(text)]
+    store.append(conversation.id, canisters)
+    return conversation.id
 
 
 def has(text: str, place: str = "main") -> str:
