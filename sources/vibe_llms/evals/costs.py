@@ -73,17 +73,18 @@ class EvalBudget:
         """Rest of the budget in dollars; ``None`` without a limit."""
         return None if self.cap is None else self.cap - read_money(self._committed)
 
-    async def reserve(self, amount: int) -> bool:
+    async def reserve(self, amount: int, *, waits: bool = True) -> bool:
         """Reserve an amount, in billionths of a dollar; return whether enough is left.
 
-        If not, wait for requests in progress, which may cost less than was reserved.
+        Args:
+            waits: Whether to wait for requests in progress, which may cost less than was reserved.
         """
         if self.cap is None:
             return True
         limit = count_money(self.cap)
         async with self._settled:
             while self._committed + amount > limit and not self.is_exhausted:
-                if not self._in_progress:
+                if not (waits and self._in_progress):
                     self.is_exhausted = True
                     self._settled.notify_all()
                     break

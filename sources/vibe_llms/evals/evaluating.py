@@ -33,6 +33,12 @@ from vibe_llms.evals.subjects import (
 from vibe_llms.evals.suite_reading import read_suite
 from vibe_llms.evals.suites import GIVEN, EvalCase, EvalSubject, Suite
 from vibe_llms.evals.trials import SubjectAnswer, Trial
+from vibe_llms.evals.vendor_batches import (
+    BatchRequestPlan,
+    News,
+    answer_by_batch,
+    find_discount,
+)
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, UnknownNameError
 from vibe_llms.flows.predicates import PredicatesArgument, gather_predicates, survey_predicates
 from vibe_llms.foundation.attrs_classes import define, frozen
@@ -142,7 +148,9 @@ class Evaluation:
         self._prepared: dict[tuple[str, str], PreparedCase] = {}
         self._broken: dict[str, str] = {}
         self._in_flight: dict[str, asyncio.Future[SubjectAnswer | None]] = {}
-        self._fetched: dict[str, SubjectAnswer] = {}
+        self._fetched: dict[str, SubjectAnswer | None] = {}
+        self._discounts: dict[str, Decimal] = {}
+        self._report_news: News | None = None
         self._cache: EvalCache
 
     async def __aenter__(self) -> Self:
@@ -193,7 +201,23 @@ class Evaluation:
             self._subjects[subject.name] = open_subject(
                 suite, subject, application, self._stack, self._given_predicates, self.cap
             )
+            if self.options.batch:
+                await self._find_discount(subject.name)
         await self._prepare()
+
+    async def _find_discount(self, name: str) -> None:
+        """Find out whether the vendor of a subject has batches."""
+        subject = self._subjects[name]
+        if isinstance(subject, ModelSubject):
+            share = await find_discount(subject)
+            if share is not None:
+                self._discounts[name] = share
+
+    def _find_share(self, plan: _Plan) -> Decimal | None:
+        """Return the price of a trial's request in a batch as a share; ``None`` for no batch."""
+        subject = self._subjects.get(plan.subject)
+        fits = isinstance(subject, ModelSubject) and subject.can_batch(plan.case)
+        return self._discounts.get(plan.subject) if fits else None
 
     async def _prepare(self) -> None:
         """Compose all inputs. Raises ConfigurationError with the mistakes of all cases."""
@@ -226,9 +250,9 @@ class Evaluation:
                     key = f"{prepared.key}:{repeat}"
                     yield _Plan(case=case, subject=name, repeat=repeat, prepared=prepared, key=key)
 
-    def listen(self, progress: Progress) -> None:
-        """Call a function after each trial."""
-        self._report_progress = progress
+    def listen(self, progress: Progress, news: News | None = None) -> None:
+        """Call a function after each trial, and another one with news of vendors' batches."""
+        self._report_progress, self._report_news = progress, news
 
     async def forecast(self) -> EvalForecast:
         """Forecast the cost; nothing is sent. Raises StoreError."""
@@ -243,7 +267,7 @@ class Evaluation:
                 else:
                     requests += 1
                     amount = plan.prepared.dollars
-                    dollars += amount or 0
+                    dollars += (amount or 0) * (self._find_share(plan) or 1)
                     if amount is None:
                         unpriced[plan.subject] = None
             for judge in self.suite.survey_judges(plan.case):
@@ -281,6 +305,7 @@ class Evaluation:
         """
         budget = EvalBudget(self.cap)
         plans = list(self._plan())
+        await self._answer_by_batches(plans, budget)
         progress = EvalProgress(total=len(plans))
         trials: list[Trial] = []
         async with aclosing(self._perform_all(plans, budget)) as results:
@@ -304,6 +329,49 @@ class Evaluation:
             unpriced=budget.unpriced,
             max_cost=None if self.cap is None else float(self.cap),
         )
+
+    async def _answer_by_batches(self, plans: Sequence[_Plan], budget: EvalBudget) -> None:
+        """Fetch the answers of the vendors' batches, all at the same time."""
+        groups: dict[str, dict[str, BatchRequestPlan]] = {}
+        for plan in plans:
+            share = self._find_share(plan)
+            if share is None or plan.prepared is None or await self._is_cached(plan.key):
+                continue
+            request = BatchRequestPlan(key=plan.key, prepared=plan.prepared)
+            groups.setdefault(plan.subject, {})[plan.key] = request
+        tasks = [
+            asyncio.ensure_future(self._answer_by_batch(name, list(group.values()), budget))
+            for name, group in groups.items()
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer_by_batch(
+        self, name: str, plans: list[BatchRequestPlan], budget: EvalBudget
+    ) -> None:
+        """Fetch the answers of one vendor's batch; an error is that of its trials."""
+        subject = self._subjects[name]
+        assert isinstance(subject, ModelSubject)
+        answers = answer_by_batch(
+            subject,
+            plans,
+            budget,
+            share=self._discounts[name],
+            folder=self._cache.folder,
+            news=self._report_news,
+        )
+        try:
+            async with aclosing(answers):
+                async for key, answer in answers:
+                    self._fetched[key] = answer
+                    if answer is not None and not answer.error:
+                        await self.store(key, answer)
+        except ConverseError as error:
+            self._broken[name] = str(error)
 
     async def _perform_all(
         self, plans: Sequence[_Plan], budget: EvalBudget
@@ -360,8 +428,8 @@ class Evaluation:
         return answer
 
     async def _find_or_ask(self, plan: _Plan, budget: EvalBudget) -> SubjectAnswer | None:
-        if (fetched := self._fetched.get(plan.key)) is not None:
-            return fetched
+        if plan.key in self._fetched:
+            return self._fetched[plan.key]
         if not self.options.fresh and (stored := await self._cache.find(plan.key)) is not None:
             return mark_cached(msgspec.json.decode(stored, type=SubjectAnswer))
         if (problem := self._broken.get(plan.subject)) is not None:

@@ -63,6 +63,17 @@ class Agreement:
     repeated: int = 0
     consistency: float | None = None
 
+    def describe(self) -> str:
+        """Describe the agreement in a sentence."""
+        parts: list[str] = []
+        if self.accuracy is not None:
+            kappa = "" if self.kappa is None else f", kappa {self.kappa:.2f}"
+            parts.append(f"{self.accuracy:.0%} of {self.labelled:,} labels{kappa}")
+        if self.consistency is not None:
+            noun = "answer" if self.repeated == 1 else "answers"
+            parts.append(f"with itself {self.consistency:.0%}, on {self.repeated:,} {noun}")
+        return f"The judge {self.judge!r} agrees with {'; '.join(parts)}."
+
     def is_below(self, minimum: float) -> bool:
         """Return whether a known agreement is lower than a threshold."""
         with_labels = self.accuracy if self.kappa is None else self.kappa

@@ -160,6 +160,10 @@ class ModelSubject:
         item = await ask_within(budget, asker.ask, asker.estimator, prepared.value)
         return None if item is None else read_item(item)
 
+    async def find_estimator(self, prepared: PreparedCase) -> AnyEstimator | None:
+        """Return the estimator of the maximum cost of an answer; ``None`` without a limit."""
+        return (await self._access(prepared.case)).estimator
+
     def can_batch(self, case: EvalCase) -> bool:
         """Return whether a case needs no tools, so that it fits in a vendor's batch."""
         return not self._find_tools(case)

@@ -69,4 +69,4 @@ def write_judgment(is_met: bool, reason: str = "So it is.", confidence: float = 
 
 async def run_in(folder: Path, suite: Suite | Path, **options: Any) -> EvalReport:
     """Run a suite with a cache in a folder."""
-    return await evaluate(suite, cache=folder / "cache", **options)
+    return await evaluate(suite, **{"cache": folder / "cache", **options})

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vibe_llms.evals.comparing import CaseDifference, EvalComparison
     from vibe_llms.evals.costs import EvalForecast
     from vibe_llms.evals.reports import EvalReport, SubjectSummary
-    from vibe_llms.evals.statistics import Agreement, PassRate
+    from vibe_llms.evals.statistics import PassRate
     from vibe_llms.evals.trials import Trial
 
 _ROWS: Final = 50
@@ -99,24 +99,12 @@ def _write_rate(rate: PassRate) -> str:
 def _show_agreements(report: EvalReport) -> None:
     for agreement in report.measure_agreements():
         warning = agreement.is_below(report.thresholds.agreement)
-        note(f"{'Warning: ' if warning else ''}{describe_agreement(agreement)}")
+        note(f"{'Warning: ' if warning else ''}{agreement.describe()}")
         if warning:
             note(
                 f"         It is below {report.thresholds.agreement:g}: do not rely on its "
                 "verdicts before its question or its model is better."
             )
-
-
-def describe_agreement(agreement: Agreement) -> str:
-    """Describe the agreement of a judge in a sentence."""
-    parts: list[str] = []
-    if agreement.accuracy is not None:
-        kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
-        parts.append(f"{agreement.accuracy:.0%} of {agreement.labelled:,} labels{kappa}")
-    if agreement.consistency is not None:
-        answers = write_count(agreement.repeated, "answer")
-        parts.append(f"with itself {agreement.consistency:.0%}, on {answers}")
-    return f"The judge {agreement.judge!r} agrees with {'; '.join(parts)}."
 
 
 def show_comparison(comparison: EvalComparison) -> None:

@@ -25,10 +25,13 @@ def compare(earlier: Path, later: Path, html: Path | None, as_json: bool) -> int
     """
     from vibe_llms.evals.comparing import compare_reports
     from vibe_llms.evals.reports import read_report
+    from vibe_llms.interfaces.cli.commands.eval.running import write_page
     from vibe_llms.interfaces.cli.evals.display import show_comparison
 
     before, now = read_report(earlier), read_report(later)
     comparison = compare_reports(before, now)
+    if html is not None:
+        write_page(html, now, before)
     if as_json:
         write_json(comparison.export())
     else:

@@ -88,6 +88,8 @@ async def run(
         await application.close()
     if output is not None:
         report.write(output)
+    if html is not None:
+        write_page(html, report, earlier)
     comparison = None if earlier is None else compare_reports(earlier, report)
     return conclude(report, comparison, as_json=as_json)
 
@@ -108,6 +110,7 @@ def _confirm(forecast: EvalForecast, evaluation: Evaluation, *, is_agreed: bool)
 async def _perform(evaluation: Evaluation) -> EvalReport:
     from vibe_llms.foundation.money import write_dollars
     from vibe_llms.interfaces.cli.batches.display import open_bar
+    from vibe_llms.interfaces.cli.batches.vendor import VendorReporter
 
     with open_bar(shows_time=True) as draw:
 
@@ -116,7 +119,7 @@ async def _perform(evaluation: Evaluation) -> EvalReport:
             text = f"{progress.done:,}/{progress.total:,}  {progress.passed:,} passed{cost}"
             draw(progress.done, progress.total, text)
 
-        evaluation.listen(show)
+        evaluation.listen(show, VendorReporter().report)
         return await evaluation.run()
 
 
@@ -146,6 +149,14 @@ def conclude(report: EvalReport, comparison: EvalComparison | None, *, as_json: 
                 "The same command with a higher --max-cost continues."
             )
     return find_exit_code(report, comparison)
+
+
+def write_page(path: Path, report: EvalReport, earlier: EvalReport | None) -> None:
+    """Write the HTML page of a report, compared with an earlier one if it is given."""
+    from vibe_llms.evals.report_pages import compose_report_page
+    from vibe_llms.foundation.files import write_file
+
+    write_file(path, compose_report_page(report, earlier).encode())
 
 
 def find_exit_code(report: EvalReport, comparison: EvalComparison | None) -> ExitCode:
