@@ -49,7 +49,9 @@ expected = "park"
 """
 
 OPEN = "Array.from(document.querySelectorAll('.case[open]'), (each) => each.id).join()"
-SHOWN = "Array.from(document.querySelectorAll('.case:not([hidden]) b'), (e) => e.textContent)"
+SHOWN = (
+    "Array.from(document.querySelectorAll('.case:not([hidden]) > summary b'), (e) => e.textContent)"
+)
 
 
 async def run_vibe(folder: Path, *arguments: str) -> tuple[int, str]:

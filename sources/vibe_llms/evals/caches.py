@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from vibe_llms.configuration.paths import access_user_directory
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.files import advise, naming
+from vibe_llms.foundation.portal import finish
 
 _T = TypeVar("_T")
 
@@ -26,6 +27,7 @@ MAX_BYTES: Final = 512_000_000
 
 _VERSION: Final = 1
 _PATIENCE_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.01
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS results (
     key TEXT PRIMARY KEY,
@@ -63,7 +65,7 @@ class EvalCache:
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _enable_concurrency(connection)
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, _VERSION):
                 raise StoreError(
@@ -113,13 +115,31 @@ class EvalCache:
         verb = "REPLACE" if replaces else "IGNORE"
         statement = f"INSERT OR {verb} INTO results VALUES (?, ?, ?)"
         row = (key, value, time.time())
-        await asyncio.to_thread(
+        work = asyncio.to_thread(
             self._translate, lambda: self._connection.execute(statement, row).close()
         )
+        await finish(work)  # it is paid for, also if this run is cancelled
 
     def close(self) -> None:
         """Close the file."""
         self._translate(self._connection.close)
+
+
+def _enable_concurrency(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log, which several processes can use at the same time.
+
+    SQLite does not wait for a lock when it switches; another process may do so at this moment.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _prune(connection: sqlite3.Connection, max_bytes: int) -> None:

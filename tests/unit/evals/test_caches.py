@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,26 @@ async def test_two_runs_share_a_cache_and_the_first_result_stays(tmp_path: Path)
     assert await one.find("unknown") is None
     one.close()
     other.close()
+
+
+def test_runs_that_start_at_the_same_moment_share_a_new_cache(tmp_path: Path) -> None:
+    """SQLite refuses to switch a file to its log while another does, without waiting."""
+    problems: list[BaseException] = []
+
+    def use(folder: Path) -> None:
+        try:
+            EvalCache(folder).close()
+        except BaseException as error:
+            problems.append(error)
+
+    for number in range(5):
+        threads = [threading.Thread(target=use, args=(tmp_path / str(number),)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert problems == []
 
 
 async def test_the_oldest_results_are_removed_beyond_the_limit(tmp_path: Path) -> None:

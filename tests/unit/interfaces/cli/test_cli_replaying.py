@@ -17,6 +17,7 @@ import pytest
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.proof import GRACE_SECONDS
+from vibe_llms.evals import read_suite
 from vibe_llms.events.engine import RunStartedEvent, RunSuspendedEvent
 from vibe_llms.interfaces.cli.access import open_store
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
@@ -122,6 +123,44 @@ def test_a_flow_replays_and_the_first_visit_that_differs_is_named(
     check_run(data, identity, task=old)
     with pytest.raises(AssertionError, match="P1 has changed"):
         check_run(data, identity, task=new)
+
+
+def test_kept_runs_are_cases_of_a_suite(vibe: Vibe, home: Path, tmp_path: Path) -> None:
+    """A conversation is asked again, and its recorded answer is the expected one."""
+    one, other = begin('Say "\\hello\x7f".\nPlease.'), begin("Good day.")
+    folder = tmp_path / "kept"
+
+    kept = vibe("runs", "keep", one, str(folder), "--suite", str(folder / "suite.toml"))
+    added = vibe("runs", "keep", other, str(folder), "--suite", str(folder / "suite.toml"))
+
+    assert (kept.code, added.code) == (0, 0), (kept, added)
+    suite = read_suite(folder / "suite.toml")
+    assert [each.name for each in suite.cases] == [f"run-{one}", f"run-{other}"]
+    assert [each.expected for each in suite.cases] == ['Say "\\hello\x7f".\nPlease.', "Good day."]
+    assert [each.model for each in suite.subjects] == ["scripted:echo"]
+    text = (folder / "suite.toml").read_text()
+    text = text.replace('kind = "model"', 'kind = "equals"').replace("question", "# question")
+    (folder / "suite.toml").write_text(text)
+    evaluated = vibe("eval", str(folder / "suite.toml"))
+    assert evaluated.code == 0, evaluated
+    for file in folder.glob("*.py"):
+        file.unlink()
+    again = vibe("runs", "keep", one, str(folder), "--suite", str(folder / "suite.toml"))
+    assert "already has a case" in again.err
+
+
+def test_a_kept_run_of_a_flow_is_a_case_of_its_task(vibe: Vibe, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_text(json.dumps(TASK))
+    assert vibe("flow", "run", str(tmp_path / "task.json")).code == 0
+    (identity,) = [run.id for run in survey_runs(open_store()) if run.kind == "flow"]
+    suite = tmp_path / "suite.toml"
+
+    kept = vibe("runs", "keep", identity, str(tmp_path / "kept"), "--suite", str(suite))
+
+    assert kept.code == 0, kept
+    assert read_suite(suite).subjects[0].task == tmp_path / "task.json"
+    evaluated = vibe("eval", str(suite))
+    assert evaluated.code == 0, evaluated
 
 
 @pytest.mark.slow

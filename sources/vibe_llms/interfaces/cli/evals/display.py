@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.foundation.money import write_dollars
-from vibe_llms.interfaces.cli.output import note, write_count, write_table
+from vibe_llms.interfaces.cli.output import note, write, write_count, write_table
 
 if TYPE_CHECKING:
     from vibe_llms.evals.comparing import CaseDifference, EvalComparison
@@ -67,15 +68,22 @@ def show_report(report: EvalReport) -> None:
             rows.append((str(bad.state), case, subject, _write_rate(rate), bad.reason))
             styles.append(_STATE_STYLES[bad.state])
     if rows:
-        note("")
+        _separate()
         write_table(
             rows[:_ROWS],
             headers=("state", "case", "subject", "passed", "reason"),
             row_styles=styles[:_ROWS],
         )
+    sys.stdout.flush()  # remarks follow the tables, also in a pipe that both share
     if len(rows) > _ROWS:
         note(f"{len(rows) - _ROWS:,} more cases did not pass; --json and --html list all.")
     _show_agreements(report)
+
+
+def _separate() -> None:
+    """Write an empty line between tables on a terminal."""
+    if sys.stdout.isatty():
+        write()
 
 
 def _compose_subject(summary: SubjectSummary) -> tuple[str, ...]:
@@ -112,12 +120,13 @@ def show_comparison(comparison: EvalComparison) -> None:
     changed = [each for each in comparison.differences if each.change != "same"]
     changed.sort(key=lambda each: not each.is_regression)
     if changed:
-        note("")
+        _separate()
         write_table(
             [_compose_difference(each) for each in changed[:_ROWS]],
             headers=("change", "case", "subject", "before", "now", "reason"),
             row_styles=[_CHANGE_STYLES[each.change] for each in changed[:_ROWS]],
         )
+    sys.stdout.flush()
     if len(changed) > _ROWS:
         note(f"{len(changed) - _ROWS:,} more cases changed; --json and --html list all.")
     counts: dict[str, int] = defaultdict(int)

@@ -150,16 +150,27 @@ def _show(replayed: Replay) -> None:
 @command("keep")
 @run_argument
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def keep(word: str, folder: Path) -> None:
+@click.option(
+    "--suite",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Add the run as a case to this suite for `vibe eval`.",
+)
+def keep(word: str, folder: Path, suite: Path | None) -> None:
     """Write a pytest file for RUN into FOLDER, with the data that it needs.
 
     The test replays the run without a model or tools. For a flow, it fails if the task would visit
     other nodes. For a conversation, pass your program's engine to the test: it fails if the engine
     has another model, other tools or other settings than the run.
 
+    With --suite, other models and versions can also be asked again: the run becomes a case, whose
+    expected answer is the recorded one. A missing suite is written.
+
     \b
         vibe runs keep abcd tests/runs
         pytest tests/runs
+        vibe runs keep abcd tests/runs --suite suite.toml
+        vibe eval suite.toml
     """
     from vibe_llms.conversations.stores.directory import DirectoryStore
     from vibe_llms.exceptions import StoreError
@@ -188,6 +199,29 @@ def keep(word: str, folder: Path) -> None:
         encoding="utf-8",
     )
     note(f"{file}: `pytest {file}` replays it.")
+    if suite is not None:
+        _add_case(store, summary, data, suite)
+        note(f"{suite}: `vibe eval {suite}` asks again.")
+
+
+def _add_case(store: ConversationStore, summary: RunSummary, data: Path, suite: Path) -> None:
+    """Add a kept run as a case to a suite."""
+    from vibe_llms.evals.suite_writing import add_run
+
+    name = f"run-{summary.id}"
+    if summary.kind == "flow":
+        from vibe_llms.flows.records import read_record
+
+        # The goal of the task judges its answers.
+        place = read_record(store, summary.id).started.place or "task.json"
+        add_run(suite, name, data, expected="", kind="task", subject=place)
+        return
+    from vibe_llms.engine.tails import read_tail
+    from vibe_llms.messages.views import text_of
+
+    canisters = store.read(summary.id).canisters
+    turn = [each for each in canisters[read_tail(canisters).start :] if each.role == "assistant"]
+    add_run(suite, name, data, expected=text_of(turn), kind="model", subject=summary.model)
 
 
 def _compose_argument(
