@@ -12,7 +12,8 @@ import pytest
 from support.batches.vendor_batching import MODELS, is_submission, produce_application
 from support.evals.suites import run_in
 from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
-from vibe_llms.evals.evaluating import EvalOptions, Evaluation
+from vibe_llms.evals.evaluating import Evaluation
+from vibe_llms.evals.options import EvalOptions
 from vibe_llms.evals.suites import EvalCase, EvalJudge, EvalSubject, Suite
 from vibe_llms.testing.simulator import SynchronousSimulator
 

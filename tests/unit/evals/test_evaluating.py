@@ -15,7 +15,8 @@ from support.batches.vendor_batching import MODELS, produce_application
 from support.evals.suites import run_in, script_model, write_judgment, write_suite
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.evals.evaluating import EvalOptions, EvalProgress, Evaluation, run_suite
+from vibe_llms.evals.evaluating import Evaluation, run_suite
+from vibe_llms.evals.options import EvalOptions, EvalProgress
 from vibe_llms.evals.subjects import ModelSubject
 from vibe_llms.evals.suites import EvalCase, EvalJudge, EvalSubject, Suite
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError

@@ -20,7 +20,8 @@ from vibe_llms.interfaces.cli.output import note, write_json
 if TYPE_CHECKING:
     from vibe_llms.evals.comparing import EvalComparison
     from vibe_llms.evals.costs import EvalForecast
-    from vibe_llms.evals.evaluating import EvalProgress, Evaluation
+    from vibe_llms.evals.evaluating import Evaluation
+    from vibe_llms.evals.options import EvalProgress
     from vibe_llms.evals.reports import EvalReport
 
 _PATH = click.Path(dir_okay=False, path_type=Path)
@@ -70,7 +71,8 @@ async def run(
         vibe eval suite.toml --output today.json --against yesterday.json --html report.html
     """
     from vibe_llms.evals.comparing import compare_reports
-    from vibe_llms.evals.evaluating import EvalOptions, Evaluation
+    from vibe_llms.evals.evaluating import Evaluation
+    from vibe_llms.evals.options import EvalOptions
     from vibe_llms.evals.reports import read_report
     from vibe_llms.evals.suite_reading import read_suite
     from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
