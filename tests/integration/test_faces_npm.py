@@ -69,3 +69,46 @@ async def test_an_agent_of_ag_ui(tmp_path: Path, libraries: Libraries) -> None:
         assert failed["failure"]
         refused = await libraries.ask("ag-ui", face.url, "x", props={"run": []}, say=[])
         assert "400" in refused["failure"]
+
+
+async def test_a_chat_of_the_ai_sdk(tmp_path: Path, libraries: Libraries) -> None:
+    async with facing(tmp_path, "/ai-sdk", PAY, LOOK, FAIL) as face:
+        spec = face.write_script(*TURNS)
+
+        async def run(**job: Any) -> Any:
+            heard = await libraries.ask("ai-sdk", face.url, "t/é", body={"run": spec}, **job)
+            assert (heard["failure"], heard["status"]) == (None, "ready")
+            return heard
+
+        def find(heard: Any, **wanted: Any) -> list[Any]:
+            parts = heard["messages"][-1]["parts"]
+            return [each for each in parts if wanted.items() <= each.items()]
+
+        first = await run(parts=[{"type": "text", "text": "Pay Ann."}])
+        assert first["finish"]["finishReason"] == "tool-calls"
+        assert find(first, type="reasoning", text="Hm, let me see.")
+        assert find(first, toolName="look", state="output-available")
+        assert find(first, toolName="fail", state="output-error")
+        (waiting,) = find(first, toolName="pay", state="approval-requested")
+        reloaded = await run(forget=True, resume=True)
+        assert reloaded["messages"][-1]["parts"] == first["messages"][-1]["parts"]
+        approve = [{"id": waiting["approval"]["id"], "approved": True}]
+        second = await run(approve=approve)
+        assert second["messages"][-1]["id"] == first["messages"][-1]["id"]
+        assert find(second, toolName="pay", state="output-available", output="paid Ann")
+        assert find(second, type="text", text="Done, all is paid.", state="done")
+        third = await run(parts=[{"type": "text", "text": "Bye."}])
+        assert find(third, text="Goodbye.")
+        fourth = await run(regenerate=True)
+        assert len(fourth["messages"]) == len(third["messages"])
+        assert fourth["messages"][-1]["id"] != third["messages"][-1]["id"]
+        edited = await run(
+            parts=[{"type": "text", "text": "Hello."}], edit=fourth["messages"][-2]["id"]
+        )
+        assert find(edited, text="Goodbye.")
+        _, told = await face.daemon.ask("GET", "/conversations")
+        assert len(told["data"]) == 3
+        limited = {"run": {**spec, "limits": {"run_steps": 1}}}
+        parts = [{"type": "text", "text": "Pay Ann."}]
+        failed = await libraries.ask("ai-sdk", face.url, "failing", body=limited, parts=parts)
+        assert "run_steps" in failed["failure"]

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import attrs
-
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.daemons.agents.faces.ag_ui_events import EventWriter
 from vibe_llms.daemons.agents.faces.ag_ui_requests import AgentInput, read_agent_input
@@ -28,14 +26,13 @@ from vibe_llms.daemons.agents.faces.threads import (
     find_thread,
     rejoin,
 )
-from vibe_llms.daemons.agents.route_access import RouteRow, refuse
+from vibe_llms.daemons.agents.route_access import RouteRow
 from vibe_llms.daemons.agents.streams import STREAM_HEADERS
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import perform_sized, read_json_body
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
-    AssistantCanister,
     UserCanister,
 )
 from vibe_llms.runs.surveying import RESTS
@@ -183,16 +180,7 @@ def _select_new(thread: Thread, request: AgentInput, losses: list[str]) -> list[
             f"{request.ignored} earlier messages were left out: calls, results and reasoning of"
             " another agent."
         )
-    if thread.exists:  # its answers are in the conversation
-        pairs = [each for each in pairs if not isinstance(each[1], AssistantCanister)]
-    new = [
-        attrs.evolve(canister, id=thread.name_message(identity))
-        for identity, canister in pairs
-        if not thread.knows_message(identity)
-    ]
-    if len({each.id for each in new}) < len(new):
-        raise refuse("messages", "Two messages have the same id.")
-    return new if any(isinstance(each, UserCanister) for each in new) else []
+    return thread.select_new(pairs)
 
 
 def _list_asked(thread: Thread) -> Sequence[AnyCanister]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vibe_llms.daemons.agents.faces.ag_ui import AgUiFace
+from vibe_llms.daemons.agents.faces.ai_sdk import AiSdkFace
 from vibe_llms.daemons.agents.faces.serving import FaceParts
 from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.routes import Route
@@ -10,4 +11,5 @@ from vibe_llms.daemons.routes import Route
 
 def produce_face_routes(parts: FaceParts, access: RouteAccess) -> list[Route]:
     """Produce the routes of all faces."""
-    return [access.produce_route(row, tag="ag-ui") for row in AgUiFace(parts).list_rows()]
+    rows = {"ag-ui": AgUiFace(parts).list_rows(), "ai-sdk": AiSdkFace(parts).list_rows()}
+    return [access.produce_route(row, tag=tag) for tag, listed in rows.items() for row in listed]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Final
@@ -32,7 +32,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.approvals import Approval
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
 
@@ -73,6 +73,31 @@ class Thread:
     def knows_message(self, identity: str) -> bool:
         """Return whether the conversation has a message, by the client's id or by its own."""
         return not {identity, self.name_message(identity)}.isdisjoint(self._known)
+
+    def find_message(self, identity: str) -> int | None:
+        """Return the index of a message, by the client's id or by its own; ``None`` if unknown."""
+        names = (identity, self.name_message(identity))
+        places = (index for index, each in enumerate(self.canisters) if each.id in names)
+        return next(places, None)
+
+    def select_new(self, pairs: Iterable[tuple[str, AnyCanister]]) -> list[AnyCanister]:
+        """Return the messages that the conversation lacks; none without one of the user.
+
+        Args:
+            pairs: Messages with the client's ids. Answers are new only to a new conversation.
+
+        Raises:
+            RequestError: Two messages have the same id.
+        """
+        new = [
+            attrs.evolve(canister, id=self.name_message(identity))
+            for identity, canister in pairs
+            if not self.knows_message(identity)
+            and not (self.exists and isinstance(canister, AssistantCanister))
+        ]
+        if len({each.id for each in new}) < len(new):
+            raise refuse("messages", "Two messages have the same id.")
+        return new if any(isinstance(each, UserCanister) for each in new) else []
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -143,6 +168,7 @@ async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
         conversation=identity,
         branch=thread.branch + 1,
         canisters=thread.canisters[:count],
+        pending=(),
     )
 
 
