@@ -19,6 +19,7 @@ from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.endpoints import pass_to_upstream, wants_stream
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
+from vibe_llms.daemons.gateway.responses.response_streams import StreamReader
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.daemons.gateway.responses.sinks import UpstreamSink
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, ensure_own
@@ -29,11 +30,8 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.backgrounds import BackgroundFormat
 from vibe_llms.dialects.interactions.quirks import PROTOCOL
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.portal import finish
 from vibe_llms.providers.remote_models import RemoteModel
-from vibe_llms.wire.sse import SseFramer
 
 
 class _Options(msgspec.Struct):
@@ -103,24 +101,13 @@ def _read_options(body: bytes) -> _Options:
         raise refuse_body(f"Invalid request: {error}.") from None
 
 
-class InteractionReader:
-    """Reads the id of a streamed interaction; see :class:`.StreamReader`."""
+class InteractionReader(StreamReader):
+    """Reads the id of a streamed interaction."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._framer = SseFramer(limits)
-        self.response: Fields | None = None
-        self.is_over = False
-
-    def feed(self, data: bytes) -> None:
-        """Read a piece. Raises LimitError for an event that is too long."""
-        for frame in self._framer.feed(data):
-            try:
-                event = msgspec.json.decode(frame.data)
-            except UNREADABLE:
-                continue  # [DONE], or invalid JSON
-            interaction = event.get("interaction") if isinstance(event, Mapping) else None
-            if isinstance(interaction, dict) and interaction.get("id"):
-                self.response = interaction
+    def _read(self, event: Mapping[str, Any]) -> None:
+        interaction = event.get("interaction")
+        if isinstance(interaction, dict) and interaction.get("id"):
+            self.response = interaction
 
     def compose(self) -> Fields:
         """Return the interaction without its steps, which the upstream stores."""

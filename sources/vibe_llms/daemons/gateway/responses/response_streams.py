@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,23 +19,21 @@ _BEGINNINGS: Final = frozenset({"response.created", "response.queued", "response
 _BLANK_LINE: Final = re.compile(rb"(\r?\n\r?\n)")
 
 
-class ResponseReader:
-    """Reads the events of one streamed response.
+class StreamReader(abc.ABC):
+    """Reads the events of one streamed answer.
 
     Attributes:
-        response: The response in the first or last event; ``None`` before the first event.
+        response: The response so far; ``None`` before the first event with its id.
         is_over: Whether it has ended.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._framer = SseFramer(limits)
-        self._items: dict[int, Fields] = {}
-        self._texts: dict[tuple[int, int], list[str]] = {}
         self.response: Fields | None = None
         self.is_over = False
 
     def feed(self, data: bytes) -> None:
-        """Read a piece. Raises LimitError for an event that is too long."""
+        """Read a piece of the stream. Raises LimitError for an event that is too long."""
         for frame in self._framer.feed(data):
             try:
                 event = msgspec.json.decode(frame.data)
@@ -42,6 +41,23 @@ class ResponseReader:
                 continue  # [DONE], or invalid JSON
             if isinstance(event, dict):
                 self._read(event)
+
+    @abc.abstractmethod
+    def _read(self, event: Mapping[str, Any]) -> None:
+        """Read an event."""
+
+    @abc.abstractmethod
+    def compose(self) -> Fields:
+        """Return the response with the output that has arrived."""
+
+
+class ResponseReader(StreamReader):
+    """Reads the events of one streamed response."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._items: dict[int, Fields] = {}
+        self._texts: dict[tuple[int, int], list[str]] = {}
 
     def _read(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")

@@ -9,7 +9,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import JSON, NOTHING, HttpCall
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields, interrupt_body
-from vibe_llms.daemons.gateway.responses.response_streams import ContinuationWriter
+from vibe_llms.daemons.gateway.responses.response_streams import ContinuationWriter, StreamReader
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.json_errors import UNREADABLE
 
@@ -33,24 +33,6 @@ class ResponseSink(Protocol):
 
     async def store(self, response: Fields) -> Fields:
         """Store a complete response; return its final body. Raises StoreError."""
-
-
-class StreamReader(Protocol):
-    """Reads the response in a stream of events."""
-
-    @property
-    def response(self) -> Fields | None:
-        """The response so far; ``None`` before the first event with its id."""
-
-    @property
-    def is_over(self) -> bool:
-        """True once the response has ended."""
-
-    def feed(self, data: bytes) -> None:
-        """Read a piece of the stream. Raises LimitError for an event that is too long."""
-
-    def compose(self) -> Fields:
-        """Return the response with the output that has arrived."""
 
 
 class StoringCall(HttpCall):
