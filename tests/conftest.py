@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -114,6 +115,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, reason in reasons.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import all tests in another order in each worker of a run of everything.
+
+    The workers compile the same modules. In one order, they would compile each at the same time.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    folders = [session.config.rootpath / name for name in session.config.args]
+    paths = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
+    start = len(paths) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in (*paths[start:], *paths[:start]):
+        before = set(sys.modules)
+        try:
+            pytest.Module.from_parent(session, path=path).obj  # noqa: B018  # imports it
+        except (Exception, pytest.skip.Exception, pytest.Collector.CollectError):
+            for name in set(sys.modules) - before:  # the collection tries it again, and reports it
+                if getattr(sys.modules[name], "__file__", "") == str(path):
+                    del sys.modules[name]
 
 
 @pytest.hookimpl(trylast=True)
