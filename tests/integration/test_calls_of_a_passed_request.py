@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.gateways.accounts import Account
 from support.gateways.gateways import produce_application
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
@@ -20,6 +21,9 @@ from vibe_llms.daemons.service import Service
 AT_MOST = 255
 """Calls of functions of Python. They were 451 before deadlines shared a timer and metrics were
 batched, and 311 before known heads were kept and tokens counted without a usage."""
+
+PAGE_AT_MOST = 9
+"""Further calls where the request is counted for the operator's page."""
 
 ANSWER = {
     "id": "chatcmpl-1",
@@ -92,4 +96,17 @@ async def test_a_passed_request_takes_few_calls(tmp_path: Path) -> None:
     port = vendor.sockets[0].getsockname()[1]
     service = produce_service(produce_application(tmp_path, f"http://127.0.0.1:{port}"))
     assert await count_calls(service) <= AT_MOST
+    vendor.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its event loop reads and writes otherwise")
+async def test_a_request_that_is_counted_takes_few_more(tmp_path: Path) -> None:
+    vendor = await asyncio.start_server(answer_all, "127.0.0.1", 0)
+    port = vendor.sockets[0].getsockname()[1]
+    application = produce_application(tmp_path, f"http://127.0.0.1:{port}")
+    calls = [
+        await count_calls(produce_service(application, authorizer=Account(), has_page=has_page))
+        for has_page in (False, True)
+    ]
+    assert 0 < calls[1] - calls[0] <= PAGE_AT_MOST
     vendor.close()

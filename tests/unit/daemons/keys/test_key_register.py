@@ -133,3 +133,33 @@ def test_what_does_not_hold_is_refused_with_its_line(
 
     assert all(finding.line for finding in caught.value.findings)
     assert file.read_bytes() == before
+
+
+def test_limits_are_changed_and_removed_and_all_else_stays(tmp_path: Path) -> None:
+    text = create_key(tmp_path, "ada", requests_per_minute=3, models=("gpt-*",))
+    create_key(tmp_path, "bob", cents_per_day=9)
+    file = tmp_path / "keys.toml"
+    file.write_text(file.read_text() + "# of the team in Oslo\n")
+    register = Register(tmp_path)
+    expires = datetime(2030, 1, 2, tzinfo=UTC)
+
+    identity, changed = register.limit(
+        "ada", {"cents_per_day": 0, "requests_per_minute": None, "models": (), "expires": expires}
+    )
+
+    assert identity == extract_identity(text)
+    read = read_keys(str(file))
+    assert read[identity] == changed
+    assert (changed.cents_per_day, changed.requests_per_minute) == (0, None)
+    assert (changed.models, changed.expires) == ((), expires)
+    assert "# of the team in Oslo" in file.read_text()
+    assert [key.cents_per_day for key in read.values()] == [0, 9]
+    with pytest.raises(UnknownNameError):
+        register.limit("eve", {"cents_per_day": 1})
+
+
+def test_only_an_operator_is_written_as_one(tmp_path: Path) -> None:
+    create_key(tmp_path, "ada")
+    assert "operator" not in (tmp_path / "keys.toml").read_text()
+    text = create_key(tmp_path, "root", operator=True)
+    assert read_keys(str(tmp_path / "keys.toml"))[extract_identity(text)].operator

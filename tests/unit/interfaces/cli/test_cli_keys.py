@@ -57,6 +57,9 @@ def test_what_a_key_may_do_is_said_and_listed(vibe: Vibe) -> None:
     assert (row["tokens_per_minute"], row["cents_per_day"]) == (4000, 50)
     assert "gpt-*, o?; 3 requests/minute; 4000 tokens/minute; 50 cents/day" in shown
     assert row["expires"] > row["created"]
+    assert row["operator"] is False
+    vibe("keys", "add", "root", "--operator")
+    assert "operate" in vibe("keys").out
 
 
 @pytest.mark.parametrize(

@@ -224,3 +224,21 @@ def test_what_is_named_and_cannot_be_asked_is_told_before_anybody_asks(
     assert len(told) == len(lacking)
     for name, line in zip(lacking, told, strict=True):
         assert f"The key for {name} is missing." in line
+
+
+def test_a_page_needs_keys_and_its_address_is_said(
+    vibe: Vibe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It would be open to everybody otherwise. (``serve`` is not reached where this does not.)"""
+    monkeypatch.setattr(
+        gateway, "serve", lambda *rest, **more: more["on_ready"](["http://127.0.0.1:8000"])
+    )
+    file = tmp_path / "gateway.toml"
+    file.write_text("page = true\n")
+    refused = vibe("serve", "gateway", "--config", str(file))
+    assert refused.code == 2
+    assert "--authorizer keys" in refused.err
+    assert "vibe keys add NAME --operator" in refused.err
+    served = vibe("serve", "gateway", "--config", str(file), "--authorizer", "keys")
+    assert served.code == 0
+    assert "page: http://127.0.0.1:8000/page/" in served.err
