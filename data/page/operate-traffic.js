@@ -60,7 +60,7 @@ function readRates({ requests, failed, bucket_seconds: seconds, recent }, x) {
     : 'No requests in the last hour.';
   const series = [
     { label: 'all', tone: 'tone-1', values: rates },
-    { label: 'failed', tone: 'bad', values: failed.map((each) => each / seconds) },
+    { label: 'failed', tone: 'bad dashed', values: failed.map((each) => each / seconds) },
   ];
   return [{ x, series }, words];
 }

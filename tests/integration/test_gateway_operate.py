@@ -14,6 +14,8 @@ from typing import Any
 import aiohttp
 import openapi_spec_validator
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from jsonschema import Draft202012Validator
 
 from support.gateways.authorizers import KeyAuthorizer as AnyKeyAuthorizer
@@ -91,6 +93,51 @@ async def test_pages_of_other_sites_are_refused_even_with_a_key(gateway: Operate
     own = {"Authorization": f"Bearer {gateway.key}", "Origin": gateway.url}
     async with gateway.session.post(url, json={"name": "bob"}, headers=own) as answer:
         assert answer.status == 201
+
+
+async def test_a_document_of_a_vendor_is_no_page_of_the_gateway(tmp_path: Path) -> None:
+    """Its scripts run in a sandbox, apart from the operator's page."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="<script>alert(1)</script>", content_type=request.query["type"])
+
+    vendor = web.Application()
+    vendor.router.add_get("/v1/reports", answer)
+    tables = """[models.quick]
+targets = ["openai_conversations:gpt-5.5"]
+passthrough = ["/v1/reports"]
+"""
+    async with TestServer(vendor) as server:
+        upstream = str(server.make_url("")).rstrip("/")
+        async with operate(tmp_path, upstream, tables=tables) as gateway:
+            for kind, policy in (
+                ("text/html", "sandbox"),
+                ("Image/SVG+xml", "sandbox"),
+                ("application/json", None),
+            ):
+                url = f"{gateway.url}/v1/reports?type={kind}&key={gateway.key}"
+                async with gateway.session.get(url.replace("+", "%2B")) as got:
+                    assert (got.status, got.content_type) == (200, kind.lower())
+                    assert got.headers.get("content-security-policy") == policy
+
+
+async def test_the_page_is_served_with_its_policy(gateway: OperatedGateway) -> None:
+    accept = {"Accept": "text/html"}
+    async with gateway.session.get(f"{gateway.url}/", headers=accept) as got:
+        index = await got.text()
+        assert (got.status, got.url.path) == (200, "/page/")
+        assert "default-src 'none'" in got.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in got.headers["content-security-policy"]
+    assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|https?:", index)
+    for name in re.findall(r'(?:src|href)="([\w.-]+)"', index):
+        async with gateway.session.get(f"{gateway.url}/page/{name}") as got:
+            assert got.status == 200, name
+            assert got.headers["x-content-type-options"] == "nosniff"
+    for name in ("index.html", "operate.html", "../operate"):
+        async with gateway.session.get(f"{gateway.url}/page/{name}") as got:
+            assert got.status == 404, name
+    async with gateway.session.get(f"{gateway.url}/") as got:
+        assert (await got.json())["name"] == "vibe-llms"
 
 
 async def test_without_the_setting_there_is_nothing(tmp_path: Path, simulator: Simulator) -> None:

@@ -105,6 +105,8 @@ async def pass_through(call: GatewayCall) -> None:
             name: text for name, text in exchange.headers.items() if name not in _NOT_FORWARDED
         }
         headers["x-vibe-request-id"] = call.http.request_id
+        if headers.get("content-type", "").lower().startswith(_DOCUMENTS):
+            headers["content-security-policy"] = "sandbox"
         status = record.status = exchange.status
         if status >= 400:
             headers[STAGE_HEADER] = str(Stage.PROVIDER)
@@ -126,6 +128,16 @@ async def pass_through(call: GatewayCall) -> None:
     finally:
         if not exchange.is_spent:
             await exchange.close()
+
+
+_DOCUMENTS: Final = (
+    "text/html",
+    "text/xml",
+    "application/xhtml+xml",
+    "application/xml",
+    "image/svg+xml",
+)
+"""Content types that may have scripts, which must not run as if they were of the gateway's page."""
 
 
 def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:

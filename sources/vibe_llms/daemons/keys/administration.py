@@ -35,7 +35,9 @@ class KeyAdministration:
 
     async def survey_keys(self) -> list[KeyDescription]:
         """Return all keys. Raises ConfigurationError if the file of keys is invalid."""
-        keys = await asyncio.to_thread(self._register.load)
+        keys = self._register.access_keys()
+        if keys is None:
+            keys = await asyncio.to_thread(self._register.load)
         now = self._tell_time()
         return [describe_key(identity, key, now) for identity, key in keys.items()]
 

@@ -58,7 +58,7 @@ class TargetCounts(msgspec.Struct):
             were refused or answered before one was chosen.
         gone: Requests whose client disconnected.
         errors: Number of failed attempts, by kind.
-        steps: Histogram of the durations, by :func:`find_step`.
+        steps: Histogram of the durations of answers, by :func:`find_step`.
         first_steps: Histogram of the times to the first byte of streams.
     """
 
@@ -162,11 +162,6 @@ def _count(bucket: Bucket, record: CallRecord) -> None:
     counts = bucket.targets.get(record.address)
     if counts is None:
         counts = bucket.access(record.address)
-    step = find_step(record.seconds)
-    counts.steps[step] = counts.steps.get(step, 0) + 1
-    if record.streamed and record.first_seconds is not None:
-        step = find_step(record.first_seconds)
-        counts.first_steps[step] = counts.first_steps.get(step, 0) + 1
     if not attempts:
         counts.requests += 1
     for attempt in attempts:
@@ -178,6 +173,12 @@ def _count(bucket: Bucket, record: CallRecord) -> None:
         if not attempts or not attempts[-1].error:
             status = str(record.status) if record.status >= 400 else ""
             _note(counts, f"{status} {error}".strip())
+    else:  # the time to a refusal says nothing about the time to an answer
+        step = find_step(record.seconds)
+        counts.steps[step] = counts.steps.get(step, 0) + 1
+        if record.streamed and record.first_seconds is not None:
+            step = find_step(record.first_seconds)
+            counts.first_steps[step] = counts.first_steps.get(step, 0) + 1
 
 
 def _count_attempt(bucket: Bucket, attempt: UpstreamAttempt) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Final
@@ -148,7 +149,7 @@ class OperateRoutes:
         async def respond(call: HttpCall, record: CallRecord) -> None:
             await self._admit(call, record)
             # A key or a name must not stay in a cache.
-            headers = {"cache-control": "no-store"}
+            headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
             await call.send_json(await perform(call), status, headers)
 
         return Route(
@@ -192,7 +193,8 @@ class OperateRoutes:
             )
 
     async def _show_traffic(self, call: HttpCall) -> Traffic:
-        return compose_traffic(await self._workers.survey(), self._read_time())
+        states = await self._workers.survey()
+        return await asyncio.to_thread(compose_traffic, states, self._read_time())
 
     async def _list_requests(self, call: HttpCall) -> dict[str, object]:
         return {"data": compose_requests(await self._workers.survey())}

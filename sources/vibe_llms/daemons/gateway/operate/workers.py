@@ -94,11 +94,13 @@ class Workers:
 
     async def survey(self) -> list[WorkerState]:
         """Return the states of all living processes; of ended ones, what they counted last."""
-        own = self._survey()
-        if self._folder is None:
-            return [own]
-        others = await asyncio.to_thread(self._read_others, self._folder)
-        return [own, *others]
+        # A copy: a thread composes the answer while requests are counted.
+        own = msgspec.msgpack.encode(self._survey())
+        return await asyncio.to_thread(self._read_all, own)
+
+    def _read_all(self, own: bytes) -> list[WorkerState]:
+        others = [] if self._folder is None else self._read_others(self._folder)
+        return [self._decoder.decode(own), *others]
 
     def _read_others(self, folder: Path) -> list[WorkerState]:
         states = []
