@@ -63,9 +63,7 @@ const drawer = (() => {
     // links of the diagram are not opened: a click selects the node
     for (const link of picture.querySelectorAll('a')) link.replaceWith(...link.childNodes);
     const natural = picture.viewBox.baseVal.width;
-    // scale to fit, but stay readable
-    const fitting = drawing.clientWidth - 32;
-    picture.style.width = `${Math.max(Math.min(natural, fitting), natural * 0.75)}px`;
+    zooming.access(drawing).adopt(picture, natural);
     drawing.scrollTo(scrollLeft, scrollTop);
     const named = (node) => [/^flow-drawing-flowchart-(.*)-\d+$/.exec(node.id)?.[1], node];
     return Array.from(picture.querySelectorAll('.node'), named);

@@ -3,6 +3,7 @@
 'use strict';
 (() => {
   const drawing = document.getElementById('drawing');
+  const SHARE = 3;
   let told = null;
   let isDrawing = false;
 
@@ -14,15 +15,23 @@
     isDrawing = true;
     for (let drawn = null; drawn !== told; ) {
       drawn = told;
+      const before = performance.now();
       try {
         place(await drawer.draw(drawn.diagram), drawn.nodes);
       } catch (error) {
         drawing.textContent = `This browser cannot draw the diagram: ${error?.message ?? error}`;
       }
+      document.documentElement.dataset.drawn = 'yes';
+      measure();
+      // A large diagram of a quick flow is drawn less often.
+      await new Promise((resolve) => setTimeout(resolve, SHARE * (performance.now() - before)));
     }
     isDrawing = false;
-    document.documentElement.dataset.drawn = 'yes';
-    tell({ height: drawing.scrollHeight });
+  }
+
+  function measure() {
+    const picture = drawing.querySelector('svg')?.viewBox.baseVal;
+    tell({ height: (picture?.height ?? 0) + innerHeight - drawing.clientHeight + 32 });
   }
 
   function place(svg, labels) {

@@ -4,19 +4,24 @@ import { ask, offers, wait } from './service.js';
 import { showConversations } from './conversations.js';
 import { openCommands } from './commands.js';
 import { rememberModel } from './models.js';
-import { showApprovals, showRun, showRuns } from './runs.js';
+import { showApprovals } from './runs.js';
 import { begin } from './shell.js';
 import { showTalk } from './talk.js';
 import { count } from './words.js';
 
 const LOOK = 2000;
+// A view whose module is loaded when it is first needed, unless another one was opened by then.
+const late = (load, name) => async (main, signal, ...parts) => {
+  const module = await load();
+  if (!signal.aborted) await module[name](main, signal, ...parts);
+};
 const VIEWS = [
   [/^#\/talk$/, showTalk],
   [/^#\/talk\/([^/]+)$/, showTalk],
   [/^#\/talk\/([^/]+)\/(\d{1,7})$/, showTalk],
-  [/^#\/compare\/([^/]+)\/([^/]+)$/, async (...given) => (await import('./talk-compare.js')).showComparison(...given)],
-  [/^#\/runs$/, showRuns],
-  [/^#\/runs\/([^/]+)$/, showRun],
+  [/^#\/compare\/([^/]+)\/([^/]+)$/, late(() => import('./talk-compare.js'), 'showComparison')],
+  [/^#\/runs(?:\?.*)?$/, late(() => import('./watch-list.js'), 'showRuns')],
+  [/^#\/runs\/([^/?]+)(?:\?.*)?$/, late(() => import('./watch-run.js'), 'showRun')],
   [/^#\/approvals$/, showApprovals],
   [/^#\/conversations$/, showConversations],
   [/^#\/conversations\/([^/]+)$/, showTalk],

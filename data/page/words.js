@@ -21,15 +21,35 @@ export function titleOf(row) {
   return row.name || row.first_words || row.id;
 }
 
+const DAY = { day: 'numeric', month: 'short' };
+const CLOCK = { hour: '2-digit', minute: '2-digit' };
+const WHOLE = new Intl.DateTimeFormat([], { dateStyle: 'full', timeStyle: 'long' });
+const TODAY = new Intl.DateTimeFormat([], { ...DAY, ...CLOCK, second: '2-digit' });
+const THIS_YEAR = new Intl.DateTimeFormat([], { ...DAY, ...CLOCK });
+const LONG_AGO = new Intl.DateTimeFormat([], { ...DAY, year: 'numeric', ...CLOCK });
+
 export function tellMoment(text) {
   const moment = new Date(text);
-  const today = new Date().toDateString() === moment.toDateString();
-  const style = today ? { timeStyle: 'medium' } : { dateStyle: 'medium', timeStyle: 'short' };
-  return make('time', { datetime: text, title: moment.toLocaleString() }, moment.toLocaleString([], style));
+  if (Number.isNaN(moment.getTime())) return make('time', {}, String(text));
+  const now = new Date();
+  const isThisYear = now.getFullYear() === moment.getFullYear();
+  const style = now.toDateString() === moment.toDateString() ? TODAY : isThisYear ? THIS_YEAR : LONG_AGO;
+  return make('time', { datetime: text, title: WHOLE.format(moment) }, style.format(moment));
 }
 
+export function tellDuration(seconds) {
+  if (seconds === null || seconds === undefined) return '';
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  const [days, hours, minutes] = [Math.floor(whole / 86_400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60];
+  if (days) return `${days} d ${hours} h`;
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${whole % 60} s`;
+}
+
+// A local model, for example, has no price.
 export function tellMoney(cents) {
-  if (cents === null || cents === undefined) return ''; // a local model, for example
+  if (!cents) return '';
   return cents >= 100 ? `$${(cents / 100).toFixed(2)}` : `${Number(cents.toPrecision(3))} ¢`;
 }
 

@@ -65,7 +65,9 @@ async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_pat
         marks = "document.querySelectorAll('main img, main script, main b[onclick]').length"
         assert await tab.evaluate(marks) == 0
         assert tab.complaints == []
-        assert all(url.startswith(daemon.url) for url in tab.requests)
+        # a field for times has an icon of the browser
+        own = (daemon.url, "data:image/svg+xml")
+        assert [url for url in tab.requests if not url.startswith(own)] == []
 
 
 async def test_who_is_slower_is_told_who_was_faster(tab: Tab, tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ async def test_whoever_cannot_see_the_page_is_told_what_there_is(tab: Tab, tmp_p
         for page, text in (
             ("runs", "waiting"),
             ("approvals", '"amount": 7'),
-            (f"runs/{run_id}", "Awaits approval"),
+            (f"runs/{run_id}", "Approval of pay"),
             ("conversations", "Do it."),
             ("talk", "Start a conversation"),
             (f"talk/{run_id}", "Calls"),
@@ -240,7 +242,7 @@ async def test_a_flow_is_drawn_and_its_nodes_lead_to_what_was_said(
             await tab.press("Tab")
             if await tab.evaluate("document.activeElement.className") == "diagram":
                 await tab.press("Enter")
-            if "talk" in await tab.evaluate("location.hash"):
+            if "step=" in await tab.evaluate("location.hash"):
                 break
         await tab.wait_for(has("good", ".message.assistant"))
         assert tab.complaints == []

@@ -56,8 +56,9 @@ UNSAFE = """Array.from(document.querySelectorAll('body *:not(.top svg)')).filter
   || (each.tagName === 'IMG' && !/^blob:/.test(each.src) && each.src !== '')
   || (each.tagName === 'FORM' && each.hasAttribute('action'))
   || (each.tagName === 'A' && each.href && !/^(https?|mailto):/.test(each.href))
-  || Array.from(each.attributes).some(({ name }) =>
-    name.startsWith('on') || name === 'srcdoc' || (name === 'style' && each.id !== 'prompt'))
+  || Array.from(each.attributes).some(({ name, value }) =>
+    name.startsWith('on') || name === 'srcdoc' || (name === 'style' && each.id !== 'prompt'
+      && !/^((top|left|right|width|height|--depth): [\\d.]+(px|%)?; ?)*$/.test(value)))
 ).map((each) => each.outerHTML.slice(0, 200))"""
 
 
@@ -91,7 +92,8 @@ async def ensure_harmless(tab: Tab, *, address: str) -> None:
     assert await tab.evaluate(UNSAFE) == []
     # a conversation without a run has no page of one
     assert [each for each in tab.complaints if "404" not in each] == []
-    assert all(url.startswith((address, "blob:", "about:")) for url in tab.requests)
+    own = (address, "blob:", "about:", "data:image/svg+xml")  # icons of the browser's own fields
+    assert [url for url in tab.requests if not url.startswith(own)] == []
 
 
 async def test_nothing_that_a_model_or_a_tool_says_is_executed(tab: Tab, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
+from vibe_llms.runs.steps import StepPage
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
@@ -154,6 +155,16 @@ class Runs(Protocol):
 
         Raises:
             RequestError: The run is not a flow.
+        """
+
+    async def survey_steps(
+        self, run_id: str, *, after: int = 0, limit: int | None = None, subject: str = ""
+    ) -> StepPage:
+        """Return the steps of a run, or of a visit of a flow, that changed after an event.
+
+        Args:
+            after: Number of the event up to which the steps are known; 0 for none.
+            limit: Maximum number of steps; ``None`` for all.
         """
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:

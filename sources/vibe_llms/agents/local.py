@@ -55,13 +55,14 @@ from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import is_input_blank, media_of
-from vibe_llms.runs.delivering import arrived_in_time, deliver
+from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.owners import read_owner, read_subject
 from vibe_llms.runs.parts import survey_parts
 from vibe_llms.runs.patience import retry_for
+from vibe_llms.runs.steps import StepIndex, StepPage
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
@@ -100,6 +101,7 @@ class LocalRuns:
         self.patience_seconds = patience_seconds
         self.store = store
         self.conversation_index = conversation_index or store.index
+        self._steps = StepIndex()
         self._titles = RunTitles(self.conversation_index)
         self.application = application
         self.rules = rules or RunRules(limits=application.configuration.limits)
@@ -245,6 +247,15 @@ class LocalRuns:
             raise _refuse("run", "This run is a conversation; it has no diagram.")
         return read_outline(self.store, run_id)
 
+    @in_thread
+    def survey_steps(
+        self, run_id: str, *, after: int = 0, limit: int | None = None, subject: str = ""
+    ) -> StepPage:
+        """Return the steps of a run that changed after an event."""
+        self.ensure_access(run_id, subject)
+        with self.hiding_unreadable(run_id, subject):
+            return self._steps.read(self.index, run_id, after, limit)
+
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Return the calls that wait for an approval."""
         return await asyncio.to_thread(self._survey_approvals, run_id, subject)
@@ -278,7 +289,9 @@ class LocalRuns:
             canister=canister, message_id=produce_identity(), subject=subject
         )
         if summary.kind == "flow":
-            await asyncio.to_thread(self._send_to_visit, run_id, message)
+            from vibe_llms.flows.recipients import send_to_visit  # the first flow imports it
+
+            await asyncio.to_thread(send_to_visit, self.store, run_id, message)
             self._wake(run_id)
         else:
             await self._put(run_id, message)
@@ -431,28 +444,6 @@ class LocalRuns:
             for identity in (run_id, *survey_parts(self.store, run_id))
             for each in survey_waiting(self.store, identity)
         ]
-
-    def _send_to_visit(self, run_id: str, message: MessageReceivedEvent) -> None:
-        """Send a message to the visit of a flow that asks a model."""
-        from vibe_llms.flows.recipients import find_recipient
-
-        identity = find_recipient(self.store, run_id)
-        if identity is None:
-            raise _refuse(
-                "run",
-                "No visit of this flow is asking a model now, so none can receive the message.",
-            )
-        try:
-            self.store.open_inbox(identity).put(message)
-        except UnknownConversationError as error:  # it has only just started
-            raise _refuse(
-                "run", "The visit that could receive the message is just starting: try again."
-            ) from error
-        deliver(self.store, identity)
-        if not arrived_in_time(self.store.open_log(identity), message.message_id):
-            raise _refuse(
-                "run", "Too late: the visit that could receive the message has completed."
-            )
 
     def _delete(self, run_id: str, subject: str) -> None:
         self._find(run_id, subject)

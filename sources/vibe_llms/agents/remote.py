@@ -27,6 +27,7 @@ from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCa
 from vibe_llms.messages.contents import AnyContent, MediaContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
+from vibe_llms.runs.steps import RunStep, StepPage
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
@@ -143,6 +144,21 @@ class RemoteRuns(Closing):
 
         _refuse_subject(subject)
         return await self._read(Outline, f"{_compose_path(run_id)}/flow")
+
+    async def survey_steps(
+        self, run_id: str, *, after: int = 0, limit: int | None = None, subject: str = ""
+    ) -> StepPage:
+        """Return the steps of a run that changed after an event, fetched page by page."""
+        _refuse_subject(subject)
+        steps: dict[int, RunStep] = {}
+        while True:
+            size = _PAGE if limit is None else min(limit, _PAGE)
+            path = f"{_compose_path(run_id)}/steps?after={after}&limit={size}"
+            page = await self._read(StepPage, path)
+            steps |= {each.number: each for each in page.data}
+            if not page.has_more or limit is not None:
+                return attrs.evolve(page, data=tuple(steps.values()))
+            after = page.sequence
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Return the calls that wait for an approval."""

@@ -14,6 +14,9 @@ Lists of conversations leave parts out.
 OWNER_TAG: Final = "owner:"
 """Prefix of the tag that names the owner of a conversation without a run."""
 
+FLOW_TAG: Final = "flow"
+"""Tag of a flow's conversation and of those of its visits."""
+
 SOURCE_TAG: Final = "from:"
 """Prefix of the tag that names a conversation from which turns were picked or merged."""
 
@@ -30,4 +33,5 @@ def survey_sources(tags: Iterable[str]) -> list[str]:
 
 def survey_labels(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags without a meaning for this package."""
-    return tuple(tag for tag in tags if not tag.startswith((PART_TAG, OWNER_TAG, SOURCE_TAG)))
+    prefixes = (PART_TAG, OWNER_TAG, SOURCE_TAG)
+    return tuple(tag for tag in tags if tag != FLOW_TAG and not tag.startswith(prefixes))

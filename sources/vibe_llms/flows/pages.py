@@ -70,7 +70,7 @@ def compose_flow_page(page: FlowPage) -> str:
         "is_live": page.is_live,
         "interval_ms": RELOAD_SECONDS * 1000,
     }
-    script = read_part("drawing.js") + read_part("page.js")
+    script = _read_drawer() + read_part("page.js")
     body = _BODY.format(
         title=escape(page.title),
         mark=page.mark,
@@ -101,7 +101,7 @@ def compose_frame() -> tuple[str, str]:
     The frame contains no data, makes no requests and cannot access other pages: a malicious diagram
     can reach only the texts that the frame received.
     """
-    script = read_part("drawing.js") + read_part("frame.js")
+    script = _read_drawer() + read_part("frame.js")
     policy = _compose_policy(script)
     body = _FRAME.format(mermaid=_encode_mermaid(), script=script)
     style = read_style() + read_part("page.css") + _FRAME_STYLE
@@ -157,6 +157,10 @@ def read_part(name: str) -> str:
     return access_data("flows", name).read_text(encoding="utf-8")
 
 
+def _read_drawer() -> str:
+    return read_part("zooming.js") + read_part("drawing.js")
+
+
 @functools.cache
 def _encode_mermaid() -> str:
     return b64encode(_read_mermaid()).decode("ascii")
@@ -189,8 +193,11 @@ _LIVE: Final = (
     '<button type="button" id="pause" class="script-only">Pause</button></p>'
 )
 
-_FRAME_STYLE: Final = """body { max-width: none; padding: 0; }
-.drawing { max-height: none; border: 0; border-radius: 0; background: none; }
+_FRAME_STYLE: Final = """html, body { height: 100%; }
+body { display: flex; flex-direction: column; max-width: none; padding: 0; }
+.drawing { flex: 1; min-height: 0; max-height: none; border: 0; border-radius: 0; }
+.drawing { background: none; }
+.script-only { display: flex; }
 """
 
 _FRAME: Final = """<figure class="drawing" id="drawing"></figure>

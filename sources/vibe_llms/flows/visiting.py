@@ -15,7 +15,7 @@ import attrs
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.conversations.tags import PART_TAG
+from vibe_llms.conversations.tags import FLOW_TAG, PART_TAG
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.flow import LogEvent
@@ -48,9 +48,6 @@ Listener = Callable[[LogEvent | StreamEvent], object]
 
 _CUT = "max_tokens"
 
-TAG = "flow"
-"""Tag of the conversations of flows and of their visits."""
-
 
 def begin_conversation(
     task: Task, run_id: str | None = None, enclosing_run_id: str | None = None
@@ -65,7 +62,9 @@ def begin_conversation(
         id=run_id,
         canisters=[UserCanister(task.goal.description)],
         metadata=ConversationMetadata(
-            tags=(TAG,) if enclosing_run_id is None else (TAG, PART_TAG + enclosing_run_id)
+            tags=(FLOW_TAG,)
+            if enclosing_run_id is None
+            else (FLOW_TAG, PART_TAG + enclosing_run_id)
         ),
     )
 
@@ -212,7 +211,7 @@ class Visitor:
                 if not len(result):  # interrupted before the first canister was stored
                     result.add_canisters(canisters)
                 return result
-        tags = (TAG, PART_TAG + self.flow_id)
+        tags = (FLOW_TAG, PART_TAG + self.flow_id)
         metadata = ConversationMetadata(tags=tags, model=self.model.address)
         return Conversation(id=identity, canisters=canisters, metadata=metadata)
 

@@ -21,11 +21,13 @@ class RunFacts(NamedTuple):
         kind: Whether it is a conversation or a flow.
         model: Address of its model.
         cents: Its cost in US cents.
+        is_failed: Whether it has ended badly.
     """
 
     kind: RunKind
     model: str
     cents: float | None
+    is_failed: bool = False
 
 
 @frozen(kw_only=True)
@@ -40,6 +42,8 @@ class RunFilter:
         since: Earliest time of its last event.
         until: Latest time of its last event.
         min_cents: Lowest cost in US cents; runs without a price match only 0.
+        failed: Whether it has ended badly: with an error, at a limit, or without its goal. ``None``
+            for both.
     """
 
     query: str = ""
@@ -49,6 +53,7 @@ class RunFilter:
     since: datetime | None = None
     until: datetime | None = None
     min_cents: float = 0.0
+    failed: bool | None = None
 
     @property
     def needs_texts(self) -> bool:
@@ -62,11 +67,12 @@ class RunFilter:
         )
 
     def matches(self, facts: RunFacts) -> bool:
-        """Return whether kind, model and cost match."""
+        """Return whether kind, model, cost and success match."""
         return (
             self.kind in ("", facts.kind)
             and self.model.casefold() in facts.model.casefold()
             and (facts.cents or 0.0) >= self.min_cents
+            and self.failed in (None, facts.is_failed)
         )
 
     def matches_texts(self, texts: Iterable[str], tags: Collection[str]) -> bool:
@@ -86,9 +92,12 @@ class RunFilter:
         fields = attrs.asdict(self, recurse=False)
         return {
             name: value.isoformat() if isinstance(value, datetime) else str(value)
-            for name, value in fields.items()
+            for name, value in {**fields, "failed": _FLAGS.get(self.failed)}.items()
             if value
         }
+
+
+_FLAGS: Final[Mapping[bool | None, str]] = {True: "true", False: "false"}
 
 
 def read_filter(fields: Mapping[str, str]) -> RunFilter:
@@ -100,6 +109,9 @@ def read_filter(fields: Mapping[str, str]) -> RunFilter:
     kind = fields.get("kind", "")
     if "kind" in fields and kind not in get_args(RunKind):
         raise _refuse("kind", f"Unknown kind {kind[:40]!r}. Use {' or '.join(get_args(RunKind))}.")
+    failed = fields.get("failed")
+    if failed is not None and failed not in _FLAGS.values():
+        raise _refuse("failed", f"Invalid value {failed[:40]!r}. Use true or false.")
     return RunFilter(
         query=fields.get("query", ""),
         kind=kind,
@@ -108,6 +120,7 @@ def read_filter(fields: Mapping[str, str]) -> RunFilter:
         since=_read_moment("since", fields.get("since")),
         until=_read_moment("until", fields.get("until")),
         min_cents=_read_cents(fields.get("min_cents", "0")),
+        failed=None if failed is None else failed == "true",
     )
 
 
@@ -143,4 +156,4 @@ ALL_RUNS: Final = RunFilter()
 
 def read_facts(summary: RunSummary) -> RunFacts:
     """Return the facts of a run."""
-    return RunFacts(summary.kind, summary.model, summary.cents)
+    return RunFacts(summary.kind, summary.model, summary.cents, summary.tone == "failed")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left, insort
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -19,20 +19,18 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vibe_llms.conversations.run_logs.log import LogTail
-from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
 from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
-from vibe_llms.exceptions import CodecError, CorruptionError, StoreError, UnknownConversationError
+from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.runs.filtering import ALL_RUNS, RunFacts, RunFilter, read_facts
+from vibe_llms.runs.folding import LogFolds, is_same_log
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.runs.surveying import (
     RESTS,
     STATES,
-    fold_log,
     is_over,
     is_requested_again,
     require_run,
@@ -87,16 +85,6 @@ class _Entry:
         return self.is_part is True, self.owner, self.possible
 
 
-@define(eq=False)
-class _Folding:
-    """Fold of a log, up to the line that was read last."""
-
-    fold: RunFold
-    tail: LogTail
-    stamp: object = None
-    lock: threading.Lock = attrs.field(factory=threading.Lock)
-
-
 class RunIndex:
     """Index of the states of a store's runs. Thread-safe; all methods do file work.
 
@@ -114,7 +102,7 @@ class RunIndex:
         require_logs(store)
         self.store = store
         self.active_ids: Container[str] = ()
-        self._foldings: OrderedDict[str, _Folding] = OrderedDict()
+        self._folds = LogFolds(RunFold, _MAX_FOLDS)
         self._entries: dict[str, _Entry] = {}
         self._orders: defaultdict[tuple[bool, str | None, frozenset[RunState]], list[_SortKey]] = (
             defaultdict(list)
@@ -153,27 +141,7 @@ class RunIndex:
         self, store: ConversationStore, identity: str
     ) -> tuple[RunSummary | None, tuple[str, ...]]:
         """Read the new lines of a log and fold them; see :func:`.surveying.fold_log`."""
-        stamp = store.open_log(identity).measure()
-        with self._lock:
-            known = self._foldings.get(identity)
-            if known is None or not _is_same_log(known.stamp, stamp):
-                log = store.open_log(identity)
-                known = self._foldings[identity] = _Folding(RunFold(identity), log.tail())
-            self._foldings.move_to_end(identity)
-            if len(self._foldings) > _MAX_FOLDS:
-                self._foldings.popitem(last=False)
-        with known.lock:
-            fold = known.fold
-            try:
-                while (known.stamp != stamp or stamp is None) and (lines := known.tail.read()):
-                    for line in lines:
-                        fold.feed(open_envelope(read_envelope(line.data)))
-                known.stamp = stamp
-            except (CodecError, CorruptionError):
-                with self._lock:
-                    self._foldings.pop(identity, None)
-                return fold_log(store, identity)  # reports the damage and its place
-            return (None if fold.is_empty else fold.summarize()), fold.visits
+        return self._folds.read(store, identity, _extract)
 
     # --- all of them -------------------------------------------------------------------------
 
@@ -218,7 +186,7 @@ class RunIndex:
             last = None if stamp is None else self.store.open_log(identity).read_last()
             if last is not None:
                 entry = _Entry(identity, stamp, last.timestamp, survey_states(last.event))
-                if known is not None and _is_same_log(known.stamp, stamp):
+                if known is not None and is_same_log(known.stamp, stamp):
                     # A run without an owner may have one by now.
                     entry.is_part, entry.owner = known.is_part, known.owner or None
                 self._entries[identity] = entry
@@ -352,6 +320,10 @@ class RunIndex:
         return entry.owner == owner
 
 
+def _extract(fold: RunFold) -> tuple[RunSummary | None, tuple[str, ...]]:
+    return (None if fold.is_empty else fold.summarize()), fold.visits
+
+
 def _may_match(entry: _Entry, wanted: RunFilter) -> bool:
     facts = entry.facts
     return wanted.is_in_time(entry.updated) and (facts is None or wanted.matches(facts))
@@ -375,11 +347,3 @@ def survey_runs(
     index = RunIndex(store)
     index.refresh()
     yield from index.iterate(states, parts=parts)
-
-
-def _is_same_log(known: object, stamp: object) -> bool:
-    """Tell whether a log is still the same log, which may have grown."""
-    if not (isinstance(known, tuple) and isinstance(stamp, tuple)):
-        return False
-    is_same: bool = known[0] == stamp[0] and known[1] <= stamp[1]
-    return is_same

@@ -59,6 +59,7 @@ def test_a_run_without_a_price_matches_only_no_lowest_cost() -> None:
         since=st.none() | st.datetimes(timezones=st.just(UTC)),
         until=st.none() | st.datetimes(timezones=st.just(UTC)),
         min_cents=st.floats(min_value=0, allow_infinity=False, allow_nan=False),
+        failed=st.sampled_from([None, True, False]),
     )
 )
 def test_what_is_exported_is_read_again(wanted: RunFilter) -> None:
@@ -73,6 +74,7 @@ def test_what_is_exported_is_read_again(wanted: RunFilter) -> None:
         ("since", ""),
         ("since", "yesterday"),
         ("until", "0001-01-01T00:00:00+23:00"),
+        ("failed", "maybe"),
         ("min_cents", "-1"),
         ("min_cents", "nan"),
         ("min_cents", "much"),
@@ -102,6 +104,8 @@ async def test_runs_are_found_by_each_condition(runs: LocalRuns, store: Director
     assert await find(min_cents=0.25, since=last - timedelta(minutes=3)) == [148, 147]
     assert await find(min_cents=0.26) == []
     assert await find(kind="flow") == []
+    assert await find(failed=True, until=NOON + timedelta(minutes=20)) == [17, 10, 3]
+    assert await find(failed=False, until=NOON + timedelta(minutes=5)) == [4, 2, 1, 0]
     (found,) = await runs.survey(wanted=RunFilter(query="heron"), limit=1)
     assert (found.title, found.tags, found.seconds) == ("Tell me about a heron, please.", (), 8)
 

@@ -31,7 +31,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import CodecError, CorruptionError, UnknownConversationError
-from vibe_llms.runs import indexing, read_summary, survey_runs
+from vibe_llms.runs import folding, indexing, read_summary, survey_runs
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -258,14 +258,14 @@ def test_whether_a_run_is_asked_for_again_is_read_once_and_from_few_lines(
     index = RunIndex(store)
     index.refresh(check_all=True)
     opened, asked = list[object](), list[object]()
-    open_one, ask = indexing.open_envelope, indexing.is_requested_again
+    open_one, ask = folding.open_envelope, indexing.is_requested_again
 
     def ask_again(log: Any, possible: Any) -> bool:
         asked.append(log)
         return ask(log, possible)
 
     monkeypatch.setattr(
-        indexing, "open_envelope", lambda line: opened.append(line) or open_one(line)
+        folding, "open_envelope", lambda line: opened.append(line) or open_one(line)
     )
     monkeypatch.setattr(indexing, "is_requested_again", ask_again)
     for count_asked in (5, 6):
@@ -335,7 +335,7 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
     index.refresh(check_all=True)
     assert opened == []
     unread: Any = SimpleNamespace(read=None)
-    index._foldings[ids[0]].tail = unread
+    index._folds._foldings[ids[0]].tail = unread
     assert index.read_summary(ids[0]).state == "ended"
     store.delete(ids[2])
     assert [each.id for each in index.survey()] == [broken, ids[1], ids[0]]
@@ -363,9 +363,10 @@ def test_of_few_runs_it_is_kept_where_they_stand_those_last_read(
 ) -> None:
     store, made = MemoryStore(), list[str]()
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(3)]
-    index, fold = RunIndex(store), indexing.RunFold
+    fold = indexing.RunFold
     monkeypatch.setattr(indexing, "_MAX_FOLDS", 2)
     monkeypatch.setattr(indexing, "RunFold", lambda each: made.append(each) or fold(each))
+    index = RunIndex(store)
     for place in (0, 1, 2, 2, 1, 2, 0, 2, 1):
         assert index.read_summary(ids[place]).state == "ended"
     assert made == [*ids, ids[0], ids[1]]
@@ -389,11 +390,11 @@ def test_what_did_not_read_is_read_anew_when_it_is_mended(
     assert index.read_summary(identity).state == "ended"
 
     def fail(_: object) -> None:
-        index._foldings.clear()
+        index._folds._foldings.clear()
         raise CodecError(detail="It does not read.")
 
     grow(store, identity, RunResumedEvent())
-    monkeypatch.setattr(indexing, "open_envelope", fail)
+    monkeypatch.setattr(folding, "open_envelope", fail)
     assert index.read_summary(identity).state == "due"
 
 

@@ -12,6 +12,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.class_schemas import describe_class
 from vibe_llms.flows.outlines import Outline
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.runs.steps import StepPage
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.waiting import Waiting
 
@@ -60,6 +61,7 @@ ENSEMBLES: Final = _list(
     "Ensembles", {"type": "object", "required": ["name"], "properties": {"name": _TEXT}}
 )
 SKILLS: Final = _list("Skills", describe_class(SkillOffer))
+STEPS: Final = describe_class(StepPage, "Steps")
 OUTLINE: Final = describe_class(Outline, "Outline")
 WAITING: Final = describe_class(Waiting, "WaitingCall")
 WAITING_CALLS: Final = _list("WaitingCalls", describe_class(Waiting))

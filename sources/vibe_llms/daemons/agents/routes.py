@@ -153,6 +153,14 @@ class RunHandlers:
             ),
             RouteRow(
                 "GET",
+                f"{path}/steps",
+                self._survey_steps,
+                "Return the steps of a run that changed after an event.",
+                answer=answer_schemas.STEPS,
+                queries={"after": schemas.EVENT_NUMBER, "limit": LIMIT},
+            ),
+            RouteRow(
+                "GET",
                 f"{path}/approvals",
                 self._list_approvals,
                 "List calls that wait for an approval.",
@@ -263,6 +271,14 @@ class RunHandlers:
         outline = await self.runs.outline(call.names["id"], subject=subject)
         await call.send_json(attrs.asdict(outline))
 
+    async def _survey_steps(self, call: HttpCall, subject: str) -> None:
+        query = call.query
+        limit, after = read_limit(query.get("limit")), _read_event_number(query.get("after", "0"))
+        page = await self.runs.survey_steps(
+            call.names["id"], after=after, limit=limit, subject=subject
+        )
+        await call.send_json(page)
+
     async def _list_approvals(self, call: HttpCall, subject: str) -> None:
         waiting = await self.runs.survey_approvals(call.names["id"], subject=subject)
         await call.send_json({"data": waiting})
@@ -320,6 +336,13 @@ class RunHandlers:
                         await call.send(data)
                         del data  # otherwise it stays in memory until there is more
             await call.finish()
+
+
+def _read_event_number(value: str) -> int:
+    """Read the number of an event. Raises RequestError."""
+    if value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    raise refuse("after", "The value must be the number of an event.")
 
 
 def _read_message(body: bytes) -> AnyCanister:

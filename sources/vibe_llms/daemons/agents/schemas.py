@@ -19,6 +19,7 @@ STATE: Final[JsonObject] = {
     "pattern": "^({0})(,({0}))*$".format("|".join(STATES)),
 }
 _MOMENT: Final[JsonObject] = {"type": "string", "format": "date-time"}
+EVENT_NUMBER: Final[JsonObject] = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 RUN_FILTER: Final[dict[str, JsonObject]] = {
     "query": TEXT,
     "kind": {"enum": list(get_args(RunKind))},
@@ -27,6 +28,7 @@ RUN_FILTER: Final[dict[str, JsonObject]] = {
     "since": _MOMENT,
     "until": _MOMENT,
     "min_cents": {"type": "number", "minimum": 0},
+    "failed": {"enum": ["true", "false"]},
 }
 _OBJECT: Final[JsonObject] = {"type": "object"}
 _PART: Final[JsonObject] = {

@@ -88,13 +88,13 @@ def survey_conversations(incomplete: str) -> Candidates:
 
 def survey_flow_runs(incomplete: str) -> Candidates:
     """Newest runs of flows by id, with their goals."""
-    from vibe_llms.flows.visiting import TAG
+    from vibe_llms.conversations.tags import FLOW_TAG
 
     rows = open_index().survey(limit=200)
     return [
         (row.id, row.name or row.first_words)
         for row in rows
-        if TAG in row.tags and row.id.startswith(incomplete)
+        if FLOW_TAG in row.tags and row.id.startswith(incomplete)
     ]
 
 

@@ -63,14 +63,14 @@ def show(
 
 def _find_run(store: ConversationStore, word: str | None) -> str:
     """Resolve a run's id or a prefix of it; without one, return the newest run."""
+    from vibe_llms.conversations.tags import FLOW_TAG
     from vibe_llms.exceptions import UnknownConversationError
-    from vibe_llms.flows.visiting import TAG
     from vibe_llms.interfaces.cli.access import open_index
 
     if word:
         return resolve_identity(store, word)
     for row in open_index(store).survey(limit=1000):
-        if row.tags == (TAG,):
+        if row.tags == (FLOW_TAG,):
             return row.id
     raise UnknownConversationError(
         detail="There are no runs of flows yet.", remedy="`vibe flow run` starts one."

@@ -1,0 +1,20 @@
+// Shared by the pages for watching runs: their style sheet, and conditions in the address.
+import { loadStyle } from './elements.js';
+
+loadStyle('watch.css');
+
+export function linkToRun(id) {
+  return `#/runs/${encodeURIComponent(id)}`;
+}
+
+// Conditions in the address, behind the question mark of the fragment.
+export function readConditions() {
+  return new URLSearchParams(location.hash.split('?').slice(1).join('?'));
+}
+
+// Keep conditions in the address, so that it can be shared, without a new page of the history.
+export function writeConditions(conditions) {
+  const [place] = location.hash.split('?');
+  const text = String(conditions);
+  history.replaceState(history.state, '', text ? `${place}?${text}` : place);
+}

@@ -1,0 +1,331 @@
+// Steps as bars on a time axis: a tree for the keyboard and for screen readers. Only the rows in
+// view are elements, so that thousands of steps cost no more than a few.
+import { make, quote } from './elements.js';
+import { count, reveal, tellDuration, tellMoment, tellMoney } from './words.js';
+
+const ROW = 30; // pixels, as in watch.css
+const SPARE = 5; // rows above and below the view
+const MANY = 200; // from this number of steps on, the axis shows the rows in view
+const TICKS = 5;
+const IDLE_SHARE = 0.1; // a longer pause, as a share of the work, is shortened
+const MOST_PAUSES = 12; // only the longest ones
+const SHOWN_SHARE = 0.05;
+const KINDS = { model: 'Model request', tool: 'Call', approval: 'Approval', message: 'Message', stop: 'Stop', visit: 'Visit' };
+const STATES = { working: 'in progress', waiting: 'waiting', done: '', failed: 'failed', denied: 'denied', broken_off: 'broken off' };
+
+// `choose` receives the row that the user selects, and whether by keyboard; `toggle` the key of a
+// row whose inner steps are shown or hidden; `name` returns the name of a step.
+export function composeWaterfall({ choose, toggle, name = (step) => step.name }) {
+  let rows = [];
+  let scale = composeScale([], 0);
+  let now = 0;
+  let active = '';
+  let chosen = '';
+  const elements = new Map();
+
+  const axis = make('div', { class: 'axis', 'aria-hidden': 'true' });
+  const space = make('div', { class: 'space', role: 'presentation' });
+  const tree = make('div', { class: 'steps', role: 'tree', tabindex: '0', 'aria-label': 'Steps', on: { keydown: steer, click: point, scroll: draw, focus: draw, blur: draw } }, space);
+  const zoom = make('input', { type: 'checkbox', id: 'zoom-steps', on: { change: draw } });
+  const zoomLabel = make('label', { for: 'zoom-steps', class: 'zoom', hidden: true }, zoom, ' Fit the time axis to the steps in view');
+  const none = make('p', { class: 'none' }, 'No steps yet.');
+  const element = make('div', { class: 'waterfall' }, axis, tree, zoomLabel, none);
+  const watched = new ResizeObserver(draw);
+  watched.observe(tree);
+
+  const findIndex = (key) => rows.findIndex((row) => row.key === key);
+
+  function update(found, moment) {
+    const wasFew = rows.length < MANY;
+    rows = found;
+    now = moment;
+    scale = composeScale(rows.map(({ step }) => step), now);
+    if (wasFew && rows.length >= MANY) zoom.checked = true;
+    zoomLabel.hidden = rows.length < 20;
+    none.hidden = rows.length > 0;
+    tree.hidden = axis.hidden = !rows.length;
+    if (findIndex(active) < 0) active = rows[0]?.key ?? '';
+    space.style.height = `${rows.length * ROW}px`;
+    draw();
+  }
+
+  function draw() {
+    const height = tree.clientHeight || ROW;
+    const first = Math.max(0, Math.floor(tree.scrollTop / ROW) - SPARE);
+    const last = Math.min(rows.length, Math.ceil((tree.scrollTop + height) / ROW) + SPARE);
+    const shown = rows.slice(first, last);
+    const isZoomed = zoom.checked && !zoomLabel.hidden;
+    const range = isZoomed ? measure(rows.slice(first + (first ? SPARE : 0), last - (last < rows.length ? SPARE : 0))) : [0, 1];
+    const keys = new Set(shown.map((row) => row.key));
+    for (const [key, each] of elements) if (!keys.has(key)) (each.remove(), elements.delete(key));
+    shown.forEach((row, index) => {
+      let each = elements.get(row.key);
+      if (!each) {
+        each = composeRow();
+        elements.set(row.key, each);
+      }
+      if (space.children[index] !== each) space.insertBefore(each, space.children[index] ?? null);
+      fill(each, row, first + index, range);
+    });
+    tree.setAttribute('aria-activedescendant', keys.has(active) ? idOf(active) : '');
+    drawAxis(range);
+  }
+
+  // The part of the axis that some rows take.
+  function measure(found) {
+    const edges = found.flatMap(({ step }) => [scale.place(startOf(step)), scale.place(endOf(step, now))]);
+    if (!edges.length) return [0, 1];
+    const [low, high] = [Math.min(...edges), Math.max(...edges)];
+    return high - low > 1e-9 ? [low, high] : [Math.max(0, low - 1e-6), low + 1e-6];
+  }
+
+  function fill(each, row, index, [low, high]) {
+    const { step } = row;
+    const place = (moment) => Math.min(1, Math.max(0, (scale.place(moment) - low) / (high - low)));
+    const [left, right] = [place(startOf(step)), place(endOf(step, now))];
+    const seconds = secondsOf(step, now);
+    const title = describeName(step, name);
+    const facts = [seconds ? tellDuration(seconds) : '', STATES[step.state]].filter(Boolean).join(' · ');
+    each.style.top = `${index * ROW}px`;
+    const attributes = {
+      id: idOf(row.key),
+      class: `step kind-${step.kind} state-${step.state}${row.key === active ? ' active' : ''}`,
+      'aria-level': row.depth + 1,
+      'aria-posinset': row.position,
+      'aria-setsize': row.size,
+      'aria-selected': row.key === chosen,
+      'aria-label': describe(step, title, seconds, scale.passed(startOf(step))),
+    };
+    if (row.isOpen !== null) attributes['aria-expanded'] = row.isOpen;
+    for (const [attribute, value] of Object.entries(attributes)) if (each.getAttribute(attribute) !== String(value)) each.setAttribute(attribute, String(value));
+    const { twist, label, bar, text } = each.parts;
+    each.style.setProperty('--depth', String(Math.min(row.depth, 6)));
+    write(twist, row.isOpen === null ? '' : row.isOpen ? '▾' : '▸');
+    write(label, title);
+    write(text, facts);
+    bar.style.left = `${100 * left}%`;
+    bar.style.width = `${100 * (right - left)}%`;
+    // The words stand behind a bar, or before it if there is no room.
+    text.classList.toggle('before', right > 0.62 && left > 0.38);
+    text.classList.toggle('inside', right > 0.62 && left <= 0.38);
+    text.style.left = text.style.right = '';
+    if (right > 0.62 && left > 0.38) text.style.right = `${100 * (1 - left)}%`;
+    else if (right > 0.62) text.style.right = `${100 * (1 - right)}%`;
+    else text.style.left = `${100 * right}%`;
+  }
+
+  function drawAxis([low, high]) {
+    const ticks = scale.survey(low, high).map(([place, text]) => {
+      const tick = make('span', { class: 'tick' }, text);
+      tick.style.left = `${(100 * (place - low)) / (high - low)}%`;
+      return tick;
+    });
+    const breaks = scale.pauses
+      .filter(({ from, to }) => to > low && from < high && to - from > 0.01 * (high - low))
+      .map(({ from, to, seconds }) => {
+        const mark = make('span', { class: 'pause', title: `${tellDuration(seconds)} without work` }, '⋯');
+        mark.style.left = `${(100 * (Math.max(from, low) - low)) / (high - low)}%`;
+        mark.style.width = `${(100 * (Math.min(to, high) - Math.max(from, low))) / (high - low)}%`;
+        return mark;
+      });
+    axis.replaceChildren(make('div', { class: 'track' }, breaks, ticks));
+  }
+
+  function activate(index) {
+    const row = rows[Math.min(rows.length - 1, Math.max(0, index))];
+    if (!row) return;
+    active = row.key;
+    const top = findIndex(active) * ROW;
+    if (top < tree.scrollTop) tree.scrollTop = top;
+    else if (top + ROW > tree.scrollTop + tree.clientHeight) tree.scrollTop = top + ROW - tree.clientHeight;
+    draw();
+  }
+
+  function select(row, isByKey) {
+    active = chosen = row.key;
+    draw();
+    choose(row, isByKey);
+  }
+
+  // The row under the pointer, by its place: its element may be another one by now.
+  function point(event) {
+    const index = Math.floor((event.clientY - tree.getBoundingClientRect().top + tree.scrollTop) / ROW);
+    const row = event.clientY ? rows[index] : rows[findIndex(keyOf(event.target.closest?.('.step')))];
+    if (!row) return;
+    if (row.isOpen !== null && event.target.closest?.('.twist')) (activate(findIndex(row.key)), toggle(row.key));
+    else select(row, false);
+  }
+
+  function steer(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const index = findIndex(active);
+    const row = rows[index];
+    if (!row) return;
+    const page = Math.max(1, Math.floor(tree.clientHeight / ROW) - 1);
+    const moves = { ArrowDown: index + 1, ArrowUp: index - 1, PageDown: index + page, PageUp: index - page, Home: 0, End: rows.length - 1 };
+    if (event.key in moves) activate(moves[event.key]);
+    else if (event.key === 'Enter' || event.key === ' ') select(row, true);
+    else if (event.key === 'ArrowRight' && row.isOpen === false) toggle(row.key);
+    else if (event.key === 'ArrowRight' && row.isOpen) activate(index + 1);
+    else if (event.key === 'ArrowLeft' && row.isOpen) toggle(row.key);
+    else if (event.key === 'ArrowLeft' && row.parent) activate(findIndex(row.parent.key));
+    else return;
+    event.preventDefault();
+  }
+
+  // Select a row from outside, without moving the focus.
+  function show(key) {
+    const index = findIndex(key);
+    if (index < 0) return false;
+    activate(index);
+    select(rows[index], false);
+    return true;
+  }
+  return { element, update, show, redraw: (moment) => update(rows, moment), close: () => watched.disconnect() };
+}
+
+const idOf = (key) => `step-${key.replace('.', '-')}`;
+const keyOf = (element) => element?.id.replace(/^step-(.*)-(\d+)$/, '$1.$2');
+const startOf = (step) => Date.parse(step.started) / 1000;
+const secondsOf = (step, now) => (step.seconds === null ? Math.max(0, now / 1000 - startOf(step)) : step.seconds);
+const endOf = (step, now) => startOf(step) + secondsOf(step, now);
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function composeRow() {
+  const parts = {
+    twist: make('span', { class: 'twist' }),
+    label: make('bdi', { class: 'label', dir: 'auto' }),
+    bar: make('span', { class: 'bar' }),
+    text: make('span', { class: 'facts' }),
+  };
+  const element = make(
+    'div',
+    { role: 'treeitem' },
+    make('span', { class: 'what', 'aria-hidden': 'true' }, parts.twist, parts.label),
+    make('span', { class: 'track', 'aria-hidden': 'true' }, parts.bar, parts.text),
+  );
+  element.parts = parts;
+  return element;
+}
+
+function describeName(step, name) {
+  if (step.kind === 'message') return 'Message received';
+  if (step.kind === 'stop') return 'Stop requested';
+  const told = reveal(String(name(step))).replace(/\s+/g, ' ');
+  if (step.kind === 'approval') return `Approval of ${told}`;
+  return step.kind === 'visit' && step.visit > 1 ? `${told} (visit ${step.visit})` : told;
+}
+
+function describe(step, title, seconds, begin) {
+  return [
+    step.kind === 'model' || step.kind === 'tool' || step.kind === 'visit' ? `${KINDS[step.kind]} ${title}` : title,
+    STATES[step.state],
+    seconds ? tellDuration(seconds) : '',
+    step.tokens ? count(step.tokens, 'token') : '',
+    tellMoney(step.cents),
+    `begins after ${tellDuration(begin)}`,
+    reveal(step.detail),
+  ]
+    .filter(Boolean)
+    .join(', ');
+}
+
+// Facts of a step, for the place beside its message.
+export function composeFacts(step, name = (each) => each.name) {
+  const facts = [
+    step.kind === 'model' || step.kind === 'tool' ? KINDS[step.kind] : '',
+    STATES[step.state],
+    tellDuration(step.seconds),
+    step.tokens ? count(step.tokens, 'token') : '',
+    tellMoney(step.cents),
+  ].filter(Boolean);
+  return [make('b', {}, quote(describeName(step, name))), ` ${facts.join(' · ')} · `, tellMoment(step.started), step.detail ? [' · ', quote(reveal(step.detail))] : null];
+}
+
+// Places of moments between 0 and 1. Long pauses, in which nothing works, are shortened.
+export function composeScale(steps, now) {
+  const isWork = (step) => step.state !== 'waiting' && step.kind !== 'approval' && !(step.kind === 'visit' && step.conversations.length);
+  const edges = steps.flatMap((step) => [startOf(step), endOf(step, now)]);
+  const begin = edges.reduce((least, each) => Math.min(least, each), Infinity);
+  const end = edges.reduce((most, each) => Math.max(most, each), -Infinity);
+  if (!edges.length || !Number.isFinite(end - begin)) return { place: () => 0, passed: () => 0, pauses: [], survey: () => [] };
+  const busy = steps.filter(isWork).map((step) => [startOf(step), endOf(step, now)]).sort((one, other) => one[0] - other[0]);
+  const pauses = [];
+  let reached = begin;
+  for (const [from, to] of [...busy, [end, end]]) {
+    if (from > reached) pauses.push([reached, from]);
+    reached = Math.max(reached, to);
+  }
+  const work = end - begin - pauses.reduce((sum, [from, to]) => sum + to - from, 0);
+  const long = work > 0 ? pauses.filter(([from, to]) => to - from > Math.max(0.2, IDLE_SHARE * work)) : [];
+  const shortened = long
+    .sort((one, other) => other[1] - other[0] - (one[1] - one[0]))
+    .slice(0, MOST_PAUSES)
+    .sort((one, other) => one[0] - other[0]);
+  const length = SHOWN_SHARE * Math.max(work, 0.001);
+  const total = end - begin - shortened.reduce((sum, [from, to]) => sum + (to - from) - length, 0) || 1;
+
+  // Seconds on the axis; a pause has the same length, however long it was.
+  function map(moment) {
+    let seconds = Math.min(end, Math.max(begin, moment)) - begin;
+    for (const [from, to] of shortened) {
+      if (moment >= to) seconds -= to - from - length;
+      else if (moment > from) return seconds - (moment - from) + (length * (moment - from)) / (to - from);
+      else break;
+    }
+    return seconds;
+  }
+  function unmap(seconds) {
+    let moment = begin + seconds;
+    for (const [from, to] of shortened) {
+      if (moment <= from) break;
+      moment += Math.max(to - from - length, 0);
+    }
+    return Math.min(moment, end);
+  }
+  const place = (moment) => map(moment) / total;
+  return {
+    place,
+    passed: (moment) => moment - begin,
+    pauses: shortened.map(([from, to]) => ({ from: place(from), to: place(to), seconds: to - from })),
+    // Ticks at round times within a part of the axis.
+    survey(low, high) {
+      const step = round(((high - low) * total) / TICKS);
+      const ticks = [];
+      let moment = begin + step * Math.ceil((unmap(low * total) - begin) / step - 1e-9);
+      for (let tries = 0; tries < 500 && moment <= end + 1e-9; tries += 1, moment += step) {
+        const at = place(moment);
+        const paused = shortened.find(([from, to]) => moment > from && moment < to);
+        if (paused) {
+          moment = begin + step * Math.floor((paused[1] - begin) / step); // behind the pause
+          continue;
+        }
+        if (at > high + 1e-9) break;
+        const isHidden = shortened.some(([from, to]) => at > place(from) - 0.03 * (high - low) && at < place(to));
+        if (!isHidden && (!ticks.length || at - ticks.at(-1)[0] >= 0.12 * (high - low))) ticks.push([at, tellTick(moment - begin, step)]);
+      }
+      return ticks.filter(([at]) => at <= low + 0.94 * (high - low));
+    },
+  };
+}
+
+// Time since the beginning, as exact as the distance of the ticks.
+function tellTick(seconds, step) {
+  if (seconds < 1e-9) return '0';
+  if (seconds < 60) return `${Number(seconds.toFixed(step < 0.01 ? 3 : step < 0.1 ? 2 : 1))} s`;
+  const whole = Math.round(seconds);
+  if (whole >= 86_400) return tellDuration(whole);
+  const two = (number) => String(number).padStart(2, '0');
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+  return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}
+
+function round(seconds) {
+  if (!(seconds > 0)) return 1;
+  if (seconds > 1) return [2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400].find((each) => each >= seconds) ?? 86_400 * Math.ceil(seconds / 86_400);
+  const power = 10 ** Math.floor(Math.log10(seconds));
+  return power * ([1, 2, 5, 10].find((each) => each * power >= seconds) ?? 10);
+}

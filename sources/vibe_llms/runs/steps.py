@@ -1,0 +1,431 @@
+"""Steps of a run on the time axis: model calls, tool calls, approvals, messages and visits.
+
+They are folded from the events of one log. The steps within a visit of a flow are in the log of the
+visit's own conversation, which the visit names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from vibe_llms.conversations.run_logs.log import LoggedEvent
+from vibe_llms.engine.limits import Readings
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    GenerationDeferredEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowStartedEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+)
+from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.messages.identities import access_now
+from vibe_llms.runs.folding import LogFolds
+from vibe_llms.runs.indexing import RunIndex
+
+StepKind: TypeAlias = Literal["model", "tool", "approval", "message", "stop", "visit"]
+StepState: TypeAlias = Literal["working", "waiting", "done", "failed", "denied", "broken_off"]
+
+_ACTIVE: Final = frozenset({"working", "queued"})
+"""States of a run whose working steps go on."""
+
+_DETAIL_CHARACTERS: Final = 300
+_MANY: Final = 1 << 62
+
+
+@frozen(kw_only=True)
+class RunStep:
+    """One step of a run.
+
+    Attributes:
+        number: Number of its first event in the log, which names it.
+        sequence: Number of its last event.
+        kind: Its kind.
+        name: Address of the model, name of the tool, or id of the node.
+        state: ``broken_off``: its process is gone, or its run ended before it.
+        started: Time of its first event.
+        seconds: Duration; ``None`` while it is open.
+        tokens: Input and output tokens.
+        cents: Cost in US cents; ``None`` while no price is known.
+        detail: Error, answer to an approval, or choice of a visit; may be empty.
+        message: Id of its message in the conversation: for a model call, of the last message that
+            was sent. Empty for a visit.
+        visit: Number of the visit of its node, from 1; otherwise 0.
+        branch: Branch of the visit, from 0.
+        conversations: Ids of the conversations of a visit; their runs have the steps within it.
+    """
+
+    number: int
+    sequence: int
+    kind: StepKind
+    name: str
+    started: datetime
+    state: StepState = "working"
+    seconds: float | None = None
+    tokens: int = 0
+    cents: float | None = None
+    detail: str = ""
+    message: str = ""
+    visit: int = 0
+    branch: int = 0
+    conversations: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class StepPage:
+    """Steps of a run that have changed.
+
+    Attributes:
+        data: The steps in the order of their last events. Open steps are on each page.
+        sequence: Number of the event up to which these steps are complete; pass it to read the
+            later changes.
+        has_more: Whether there are more steps up to now.
+        now: Time of the answer, by the clock of the daemon.
+    """
+
+    data: tuple[RunStep, ...]
+    sequence: int
+    has_more: bool
+    now: datetime
+
+
+_Key: TypeAlias = tuple[str, str, int, int]
+
+
+@define(eq=False)
+class StepFold:
+    """Fold of a log's events into steps, fed oldest first.
+
+    Attributes:
+        id: Id of the conversation.
+        sequence: Number of the last event.
+        last: Time of the last event.
+        steps: All steps by their numbers.
+    """
+
+    id: str
+    sequence: int = 0
+    last: datetime | None = None
+    steps: dict[int, RunStep] = attrs.field(factory=dict)
+    _open: dict[_Key, int] = attrs.field(factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there are no events, so that there is no run."""
+        return not self.sequence
+
+    def survey(self, after: int = 0, limit: int = _MANY) -> tuple[list[RunStep], int, bool]:
+        """Return the steps that changed after an event, in the order of their last events.
+
+        Open steps are always among them.
+
+        Returns:
+            The steps, the number of the event up to which they are complete, and whether there are
+            more.
+        """
+        changed = sorted(
+            (step for step in self.steps.values() if step.sequence > after),
+            key=lambda step: step.sequence,
+        )
+        end = min(limit, len(changed))
+        while 0 < end < len(changed) and changed[end].sequence == changed[end - 1].sequence:
+            end += 1  # they have changed with the same event
+        has_more = end < len(changed)
+        shown = changed[:end]
+        numbers = {step.number for step in shown}
+        still_open = [self.steps[each] for each in self._open.values() if each not in numbers]
+        cursor = shown[-1].sequence if has_more else max(after, self.sequence)
+        return [*shown, *still_open], cursor, has_more
+
+    def feed(self, logged: LoggedEvent) -> None:
+        """Take the next event into account."""
+        event = logged.event
+        match event:
+            case RunStartedEvent():
+                self._break_off(logged, ("model", "tool"))
+            case FlowStartedEvent():
+                self._change_visits(logged, "working")
+            case GenerationStartedEvent():
+                self._begin(logged, "model", event.model, event.key, message=event.key)
+            case GenerationDeferredEvent():
+                self._begin(
+                    logged, "model", event.model, event.key, message=event.key, state="waiting"
+                )
+            case GenerationFinishedEvent() | GenerationFailedEvent():
+                self._end_generation(logged, event)
+            case ApprovalRequestedEvent():
+                self._begin(
+                    logged, "approval", event.name, event.key, message=event.key, state="waiting"
+                )
+            case ApprovalAnsweredEvent():
+                words = [event.decision, event.subject and f"by {event.subject}", event.reason]
+                state: StepState = "denied" if event.decision == "deny" else "done"
+                self._end(logged, ("approval", event.key, 0, 0), state, detail=_join(*words))
+            case InvocationStartedEvent():
+                self._begin(logged, "tool", event.name, event.key, message=event.key)
+            case InvocationFinishedEvent():
+                self._end_call(logged, event)
+            case MessageReceivedEvent():
+                self._mark(logged, "message", event.subject, message=event.canister.id)
+            case StopRequestedEvent():
+                self._mark(logged, "stop", event.subject, detail=event.reason)
+            case NodeStartedEvent():
+                self._begin_visit(logged, event)
+            case NodeFinishedEvent():
+                self._end_visit(logged, event)
+            case RunSuspendedEvent():
+                self._break_off(logged, ("model", "tool"))
+            case FlowEndedEvent():
+                is_waiting = event.reason == "waiting"
+                self._change_visits(logged, "waiting" if is_waiting else "broken_off")
+            case RunEndedEvent():
+                self._break_off(logged, ("model", "tool", "approval"), is_over=True)
+        self.sequence, self.last = logged.sequence, logged.timestamp
+
+    # --- model and tool calls --------------------------------------------------------------------
+
+    def _end_generation(
+        self, logged: LoggedEvent, event: GenerationFinishedEvent | GenerationFailedEvent
+    ) -> None:
+        key: _Key = ("model", event.key, 0, 0)
+        if isinstance(event, GenerationFailedEvent):
+            self._end(logged, key, "failed", seconds=event.seconds, detail=_describe(event.error))
+            return
+        readings = Readings()
+        readings.count(event.usage, event.cents)
+        self._end(
+            logged,
+            key,
+            "done",
+            seconds=event.seconds,
+            tokens=readings.tokens,
+            cents=readings.cents,
+            name=event.model,
+        )
+
+    def _end_call(self, logged: LoggedEvent, event: InvocationFinishedEvent) -> None:
+        key: _Key = ("tool", event.key, 0, 0)
+        if key not in self._open:  # it was denied, or unknown
+            self._begin(logged, "tool", event.name, event.key, message=event.key)
+        is_failed = event.is_fault or event.result.is_error
+        self._end(logged, key, "failed" if is_failed else "done", seconds=event.seconds)
+
+    # --- visits ----------------------------------------------------------------------------------
+
+    def _begin_visit(self, logged: LoggedEvent, event: NodeStartedEvent) -> None:
+        key: _Key = ("visit", event.node, event.visit, event.branch)
+        number = self._open.get(key)
+        own = (event.conversation_id,) if event.conversation_id else ()
+        if number is None:
+            self._open[key] = logged.sequence
+            self._put(
+                RunStep(
+                    number=logged.sequence,
+                    sequence=logged.sequence,
+                    kind="visit",
+                    name=event.node,
+                    started=logged.timestamp,
+                    visit=event.visit,
+                    branch=event.branch,
+                    conversations=own,
+                )
+            )
+            return
+        step = self.steps[number]  # it was resumed, or asks about something else
+        known = dict.fromkeys((*step.conversations, *own))
+        self._put(
+            attrs.evolve(
+                step, sequence=logged.sequence, state="working", conversations=tuple(known)
+            )
+        )
+
+    def _end_visit(self, logged: LoggedEvent, event: NodeFinishedEvent) -> None:
+        key: _Key = ("visit", event.node, event.visit, event.branch)
+        readings = Readings()
+        readings.count(event.usage, event.cost_cents)
+        if key not in self._open:  # it asked neither a model nor a tool
+            opened = NodeStartedEvent(node=event.node, visit=event.visit, branch=event.branch)
+            self._begin_visit(logged, opened)
+        self._end(
+            logged,
+            key,
+            "failed" if event.detail else "done",
+            tokens=readings.tokens,
+            cents=readings.cents,
+            detail=_join(event.category, event.detail),
+        )
+
+    def _change_visits(self, logged: LoggedEvent, state: StepState) -> None:
+        """Change the state of the visits that are not finished; a resumed flow continues them."""
+        for key, number in self._open.items():
+            if key[0] != "visit":
+                continue
+            step = self.steps[number]
+            if state == "broken_off":
+                step = end_broken_off(step, logged.timestamp)
+            else:
+                step = attrs.evolve(step, state=state, seconds=None)
+            self._put(attrs.evolve(step, sequence=logged.sequence))
+
+    # --- any step --------------------------------------------------------------------------------
+
+    def _put(self, step: RunStep) -> None:
+        self.steps[step.number] = step
+
+    def _begin(
+        self,
+        logged: LoggedEvent,
+        kind: StepKind,
+        name: str,
+        key: str,
+        *,
+        message: str,
+        state: StepState = "working",
+    ) -> None:
+        place: _Key = (kind, key, 0, 0)
+        if place in self._open:  # requested or announced again
+            step = self.steps[self._open[place]]
+            self._put(attrs.evolve(step, sequence=logged.sequence, state=state))
+            return
+        self._open[place] = logged.sequence
+        self._put(
+            RunStep(
+                number=logged.sequence,
+                sequence=logged.sequence,
+                kind=kind,
+                name=name,
+                state=state,
+                started=logged.timestamp,
+                message=message,
+            )
+        )
+
+    def _mark(
+        self, logged: LoggedEvent, kind: StepKind, name: str, *, message: str = "", detail: str = ""
+    ) -> None:
+        """Add a step without a duration."""
+        step = RunStep(
+            number=logged.sequence,
+            sequence=logged.sequence,
+            kind=kind,
+            name=name,
+            state="done",
+            started=logged.timestamp,
+            seconds=0.0,
+            message=message,
+            detail=_join(detail),
+        )
+        self._put(step)
+
+    def _end(
+        self,
+        logged: LoggedEvent,
+        key: _Key,
+        state: StepState,
+        *,
+        seconds: float = 0.0,
+        tokens: int = 0,
+        cents: float | None = None,
+        detail: str = "",
+        name: str = "",
+    ) -> None:
+        """End an open step; without one, its beginning was compacted away."""
+        number = self._open.pop(key, None)
+        if number is None:
+            return
+        step = self.steps[number]
+        passed = max(0.0, (logged.timestamp - step.started).total_seconds())
+        self._put(
+            attrs.evolve(
+                step,
+                sequence=logged.sequence,
+                state=state,
+                seconds=seconds or passed,
+                tokens=tokens,
+                cents=cents,
+                detail=detail,
+                name=name or step.name,
+            )
+        )
+
+    def _break_off(
+        self, logged: LoggedEvent, kinds: Collection[StepKind], *, is_over: bool = False
+    ) -> None:
+        """End the open steps of a run that is gone; the log has no events of their ends.
+
+        Args:
+            is_over: Whether waiting steps end, too.
+        """
+        for key in [each for each in self._open if each[0] in kinds]:
+            step = self.steps[self._open[key]]
+            if step.state == "working" or is_over:
+                del self._open[key]
+                ended = end_broken_off(step, self.last or step.started)
+                self._put(attrs.evolve(ended, sequence=logged.sequence))
+
+
+_KEPT_STEPS: Final = 50_000
+"""Maximum number of steps in the cache; each has a few short texts."""
+
+
+class StepIndex:
+    """Steps of the runs that were watched last. Thread-safe; does file work."""
+
+    def __init__(self) -> None:
+        self._folds = LogFolds(StepFold, _KEPT_STEPS, lambda fold: len(fold.steps) + 1)
+
+    def read(self, runs: RunIndex, identity: str, after: int, limit: int | None) -> StepPage:
+        """Return the steps of a run that changed after an event.
+
+        Raises:
+            UnknownConversationError: The conversation does not exist.
+            StoreError: It has no run, or the log cannot be read.
+        """
+        is_over = runs.read_summary(identity).state not in _ACTIVE
+
+        def extract(fold: StepFold) -> StepPage:
+            steps, cursor, has_more = fold.survey(after, _MANY if limit is None else limit)
+            if is_over and fold.last is not None:
+                steps = [
+                    end_broken_off(each, fold.last) if each.state == "working" else each
+                    for each in steps
+                ]
+            return StepPage(data=tuple(steps), sequence=cursor, has_more=has_more, now=access_now())
+
+        return self._folds.read(runs.store, identity, extract)
+
+
+def end_broken_off(step: RunStep, last: datetime) -> RunStep:
+    """Return a step whose process is gone.
+
+    Args:
+        last: Time of the last event of its run.
+    """
+    passed = max(0.0, (last - step.started).total_seconds())
+    return attrs.evolve(step, state="broken_off", seconds=passed)
+
+
+def _describe(error: ConverseError | None) -> str:
+    return _join("stopped" if error is None else str(error))
+
+
+def _join(*words: str) -> str:
+    text = " · ".join(filter(None, words))
+    return text if len(text) <= _DETAIL_CHARACTERS else f"{text[:_DETAIL_CHARACTERS]}…"

@@ -1,0 +1,84 @@
+"""Among 10,000 runs, one is found by words and conditions, and a link to the search is shared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from support.daemons.run_daemons import serving
+from support.runs.planted import plant_many
+from support.screens.browsers import Tab, open_browser
+from support.stores.disks import HastyDisk
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.index.index import ConversationIndex
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+
+ROWS = "document.querySelectorAll('.rows li').length"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tab(tmp_path: Path) -> AsyncIterator[Tab]:
+    async with open_browser(tmp_path / "browser") as opened:
+        yield opened
+
+
+async def test_runs_are_searched_filtered_shared_and_opened(tab: Tab, tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "store", disk=HastyDisk())
+    planted = [*plant_many(store, 10_000)]
+    index = ConversationIndex(tmp_path / "store" / "conversations", tmp_path / "index.sqlite")
+    async with serving(tmp_path, shared=store, seconds=120, conversation_index=index) as daemon:
+        await tab.visit(f"{daemon.url}/page/#/runs")
+        await tab.wait_for_text("Tell me about question 9999, please.", ".rows")
+        assert await tab.evaluate(ROWS) == 50  # a page of them
+
+        # every hundredth is about a heron: two pages
+        await tab.evaluate("document.querySelector('[aria-label=\"Search runs\"]').focus()")
+        await tab.type("HERON tell")
+        await tab.wait_for_text("about a heron", ".rows li")
+        await tab.wait_for("location.hash.includes('query=HERON')")
+        await tab.wait_for(f"{ROWS} === 50")
+        await tab.click("#more")
+        await tab.wait_for(f"{ROWS} === 100")
+        assert not await tab.evaluate("document.querySelector('#more').offsetParent")
+        titles = "Array.from(document.querySelectorAll('.rows .title'), (each) => each.textContent)"
+        assert {*await tab.evaluate(titles)} == {"Tell me about a heron, please."}
+        last = f"document.querySelector('.rows li:last-child a').id === 'run-{planted[42]}'"
+        assert await tab.evaluate(last)
+
+        # those that failed, asked of one model
+        await tab.click(".filters summary")
+        for field, value in (("state", "failed"), ("model", "claude")):
+            place = f"document.getElementById('{field}')"
+            await tab.evaluate(f"{place}.value = '{value}'")
+            await tab.evaluate(f"{place}.dispatchEvent(new Event('change', {{ bubbles: true }}))")
+        expected = [n for n in range(42, 10_000, 100) if n % 7 == 3 and n % 3 == 0]
+        await tab.wait_for(f"{ROWS} === {len(expected)}")
+        assert await tab.evaluate("document.querySelectorAll('.mark.failed').length") == len(
+            expected
+        )
+
+        # the address has the search: another tab shows the same
+        address = await tab.evaluate("location.href")
+        await tab.visit("about:blank")
+        await tab.visit(address)
+        await tab.wait_for(f"{ROWS} === {len(expected)}")
+        assert await tab.evaluate("document.querySelector('#query').value") == "HERON tell"
+        assert await tab.evaluate("document.querySelector('#state').value") == "failed"
+        await tab.click(f"#run-{planted[expected[0]]}")
+        await tab.wait_for_text("It is known.", ".message.assistant")
+        await tab.wait_for_text("about a heron", "h1")
+
+        # back leads to the search, and an unlucky one says so
+        await tab.evaluate("history.back()")
+        await tab.wait_for(f"{ROWS} === {len(expected)}")
+        await tab.evaluate("document.querySelector('#query').value = 'unicorn'")
+        await tab.evaluate("document.querySelector('#query').focus()")
+        await tab.press("Enter")
+        await tab.wait_for_text("No run matches.")
+        await tab.click("#clear")
+        await tab.wait_for(f"{ROWS} === 50")
+        assert tab.complaints == []
