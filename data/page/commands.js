@@ -22,6 +22,7 @@ export async function openCommands() {
       'Go to',
       [
         ...PAGES.map(([label, hash]) => ({ label, hash, group: 'Pages' })),
+        ...listActions(),
         ...conversations.data.map((row) => ({ label: titleOf(row), hash: `#/talk/${encodeURIComponent(row.id)}`, group: 'Conversations', facts: row.model ? [row.model] : [] })),
         ...runs.data.map((run) => ({ label: run.name || titles.get(run.id) || run.id, hash: `#/runs/${encodeURIComponent(run.id)}`, group: 'Runs', facts: [run.label] })),
         ...(offers?.data ?? []).map((offer) => ({ label: offer.id, model: offer.id, group: 'New conversation with', facts: [] })),
@@ -29,14 +30,21 @@ export async function openCommands() {
       { find, placeholder: 'Go to a page, conversation, run or model' },
     );
     if (chosen?.model) document.dispatchEvent(new CustomEvent('model', { detail: chosen.model }));
-    if (chosen) location.hash = chosen.hash ?? '#/talk';
+    if (chosen?.button) chosen.button.click();
+    else if (chosen) location.hash = chosen.hash ?? '#/talk';
   } catch (error) {
     complain(error);
   }
 }
 
-// Conversations whose messages contain the words.
+// What can be done with what is open.
+function listActions() {
+  const buttons = Array.from(document.querySelectorAll('main .head .actions button:not([disabled])')).filter((each) => each.offsetParent);
+  return buttons.map((button) => ({ label: button.textContent, button, group: 'Open here', facts: [] }));
+}
+
+// Messages that contain the words.
 async function find(words) {
   const { data } = await ask(`conversations?${new URLSearchParams({ query: words, limit: String(FOUND) })}`);
-  return data.map((hit) => ({ label: hit.name || hit.snippet, hash: `#/talk/${encodeURIComponent(hit.id)}`, group: 'Messages', facts: [hit.role], detail: hit.name ? hit.snippet : '' }));
+  return data.map((hit) => ({ label: hit.name || hit.snippet, hash: `#/talk/${encodeURIComponent(hit.id)}/${hit.index}`, group: 'Messages', facts: [hit.role], detail: hit.name ? hit.snippet : '' }));
 }

@@ -6,8 +6,8 @@ import { recall, remember } from './service.js';
 const TALLEST = 0.4; // of the window
 
 // `send` takes the message, a text or a list of parts, and resolves to the id of its conversation, or to '' if it was not sent.
-// `stop` is offered while a run works.
-export function composeComposer({ label, send, stop, extra = null }) {
+// `stop` is offered while a run works. Files may be dropped anywhere until `signal` ends.
+export function composeComposer({ label, send, stop, signal, extra = null }) {
   let draft = '';
   let isSending = false;
   const words = make('textarea', { id: 'prompt', rows: 1, dir: 'auto', 'aria-label': label, placeholder: label, enterkeyhint: 'send' });
@@ -74,7 +74,7 @@ export function composeComposer({ label, send, stop, extra = null }) {
     submit();
   });
   function hover(event) {
-    if (!event.dataTransfer?.types.includes('Files')) return;
+    if (!element.isConnected || !event.dataTransfer?.types.includes('Files')) return;
     event.preventDefault();
     element.classList.add('dropping');
   }
@@ -83,18 +83,21 @@ export function composeComposer({ label, send, stop, extra = null }) {
   }
   function drop(event) {
     leave();
-    if (!event.dataTransfer?.files.length) return;
+    if (!element.isConnected || !event.dataTransfer?.files.length) return;
     event.preventDefault();
     files.add(event.dataTransfer.files);
   }
   const element = make(
     'form',
-    { class: 'composer', id: 'composer', on: { submit, dragover: hover, dragleave: leave, drop } },
+    { class: 'composer', id: 'composer', on: { submit } },
     files.list,
     words,
     make('div', { class: 'bar' }, files.button, files.field, chips, halt, go),
     extra,
   );
+  for (const [name, hear] of [['dragover', hover], ['dragleave', leave], ['drop', drop]]) document.addEventListener(name, hear, { signal });
+  // Texts survive a reload; files do not, so the browser asks.
+  addEventListener('beforeunload', (event) => files.read().length && element.isConnected && event.preventDefault(), { signal });
   return {
     element,
     chips,

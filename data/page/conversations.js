@@ -53,8 +53,8 @@ export async function showConversations(main, signal) {
   await look();
 }
 
-function linkTo(row, text) {
-  return make('a', { href: `#/talk/${encodeURIComponent(row.id)}`, class: 'title' }, quote(text));
+function linkTo(row, text, index) {
+  return make('a', { href: `#/talk/${encodeURIComponent(row.id)}${index === undefined ? '' : `/${index}`}`, class: 'title' }, quote(text));
 }
 
 function composeRow(row) {
@@ -72,7 +72,7 @@ function composeHit(hit) {
   return make(
     'li',
     {},
-    linkTo(hit, hit.name || hit.id),
+    linkTo(hit, hit.name || hit.id, hit.index),
     make('span', { class: 'facts' }, `${hit.role}, message ${hit.index + 1} · `, tellMoment(hit.timestamp)),
     make('span', { class: 'snippet', dir: 'auto' }, markWords(hit.snippet, hit.marks)),
   );

@@ -60,9 +60,9 @@ export function say(text, isQuiet = false) {
   place.textContent = sanitize(text);
 }
 
-// Use the style sheet of a part of the page.
+// Use the style sheet of a part of the page, unless the HTML file has it.
 export function loadStyle(name) {
-  if (document.querySelector(`link[href="${name}"]`)) return;
+  if (document.querySelector(`link[href="${name}"], style[data-href="${name}"]`)) return;
   document.head.append(make('link', { rel: 'stylesheet', href: name }));
 }
 

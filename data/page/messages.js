@@ -117,17 +117,35 @@ function composeMedia(content, id, signal) {
   const read = () => fetchDocument(`conversations/${encodeURIComponent(id)}/contents/${encodeURIComponent(content.content_id)}`, { signal });
   if (PICTURES.has(content.mime_type)) {
     const picture = make('img', { alt: content.name ? `Picture ${content.name}` : 'Picture', loading: 'lazy' });
+    const larger = press('View', () => view(shown, picture.alt), { class: 'quiet', 'aria-label': `View ${picture.alt}`, hidden: true });
+    let shown = null;
     place.prepend(picture);
+    told.append(' ', larger);
     place.classList.add('picture');
     read()
       .then(({ blob }) => {
         picture.addEventListener('load', () => URL.revokeObjectURL(picture.src), { once: true });
-        picture.src = URL.createObjectURL(blob.slice(0, blob.size, content.mime_type));
+        shown = blob.slice(0, blob.size, content.mime_type);
+        picture.src = URL.createObjectURL(shown);
+        picture.addEventListener('click', () => larger.click());
+        larger.hidden = false;
       })
       .catch(() => picture.remove()); // its description stays
-  } else {
-    const name = content.name || content.type;
-    told.append(' ', press('Save', () => read().then(({ blob }) => save(blob, name)).catch(complain), { class: 'quiet', 'aria-label': `Save ${name}` }));
   }
+  const name = content.name || content.type;
+  told.append(' ', press('Save', () => read().then(({ blob }) => save(blob, name)).catch(complain), { class: 'quiet', 'aria-label': `Save ${name}` }));
   return place;
+}
+
+// Show a picture as large as the window allows.
+function view(blob, name) {
+  const url = URL.createObjectURL(blob);
+  const dialog = make(
+    'dialog',
+    { class: 'viewer', 'aria-label': name, on: { close: () => (URL.revokeObjectURL(url), dialog.remove()), click: () => dialog.close() } },
+    make('img', { src: url, alt: name }),
+    press('Close', () => dialog.close(), { 'aria-label': 'Close the picture' }),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
 }

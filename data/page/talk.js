@@ -41,7 +41,7 @@ async function showNew(main, signal) {
   const recent = composeRecent(signal);
   const notices = make('div', {});
   const instructions = composeInstructions();
-  const composer = composeComposer({ label: 'Message', send, stop: () => {}, extra: instructions.element });
+  const composer = composeComposer({ label: 'Message', send, stop: () => {}, signal, extra: instructions.element });
 
   async function send(content) {
     const { system, skills } = instructions.read();
@@ -384,7 +384,7 @@ async function showThread(main, signal, id, at) {
 
   // --- the page
 
-  const composer = composeComposer({ label: 'Message', send, stop: halt });
+  const composer = composeComposer({ label: 'Message', send, stop: halt, signal });
   const form = make('select', { id: 'form', 'aria-label': 'Export format' }, FORMS.map(([word, text]) => make('option', { value: word }, text)));
   const actions = make(
     'div',

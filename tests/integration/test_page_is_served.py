@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import re
@@ -29,6 +30,11 @@ async def test_each_file_comes_with_its_type_and_the_policy(tmp_path: Path) -> N
             policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
+        (styles,) = re.findall(r"<style data-href=\"page.css\">(.*?)</style>", index, re.DOTALL)
+        assert styles.encode() == (access_data("page") / "page.css").read_bytes()
+        digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+        assert 'rel="stylesheet"' not in index
         assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|https?:", index)
         for path in access_data("page").iterdir():
             if path.suffix not in TYPES:
@@ -37,6 +43,7 @@ async def test_each_file_comes_with_its_type_and_the_policy(tmp_path: Path) -> N
                 assert answer.status == 200, path
                 assert answer.content_type == TYPES[path.suffix]
                 assert answer.headers["x-content-type-options"] == "nosniff"
+                assert answer.headers["content-encoding"] == "gzip"
                 assert await answer.read() == path.read_bytes()
 
 

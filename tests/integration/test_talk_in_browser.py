@@ -557,7 +557,11 @@ async def test_the_keyboard_goes_to_every_conversation_run_and_model(
         await tab.type("about turnips")  # words within a message, which the daemon finds
         await tab.wait_for_text("user", "#choices [aria-selected=true]")
         await tab.press("Enter")
-        await tab.wait_for(f"location.hash === '#/talk/{other.id}'")
+        await tab.wait_for(f"location.hash === '#/talk/{other.id}/1'")
+        await tab.wait_for("document.activeElement.id === 'message-1'")
+        await go("rename")
+        await tab.wait_for("document.activeElement.id === 'asked-name'")
+        await tab.press("Escape")
         await go("scripted:echo")
         await tab.wait_for("location.hash === '#/talk'")
         await tab.wait_for_text("scripted:echo", "#model")

@@ -6,10 +6,12 @@ page that asks for a key. The pages of all daemons share one folder; each daemon
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Final
 
@@ -28,6 +30,7 @@ PAGE_PATH: Final = "/page/"
 FACE: Final = "page"
 
 _COMPRESSED: Final = ".gz"
+_LEVEL: Final = 6
 _INDEX_SUFFIX: Final = ".html"
 HTML: Final = "text/html; charset=utf-8"
 _MEDIA_TYPES: Final[Mapping[str, str]] = {
@@ -42,6 +45,7 @@ _POLICY: Final = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"  # no code makes markup from text
 )
+_STYLE: Final = re.compile(r'<link rel="stylesheet" href="([\w-]+\.css)">')
 PAGE_HEADERS: Final[Mapping[str, str]] = {
     "cache-control": "no-cache",
     "content-security-policy": _POLICY,
@@ -52,7 +56,7 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)
 class PageFile:
     """One file of the page.
 
@@ -60,7 +64,7 @@ class PageFile:
         media_type: Media type of the file.
         data: Content of the file; compressed with gzip for a library.
         headers: Further response headers.
-        is_compressed: Whether the data are compressed.
+        is_compressed: Whether the data are stored in compressed form.
         tag: ETag of the data, for browsers that have cached them.
     """
 
@@ -73,6 +77,20 @@ class PageFile:
     @tag.default
     def _name(self) -> str:
         return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The content, compressed with gzip; when it is first requested."""
+        return self.data if self.is_compressed else gzip.compress(self.data, _LEVEL, mtime=0)
+
+    def encode(self, accepted: str) -> tuple[bytes, dict[str, str]]:
+        """Return the content and the headers for a client that accepts some encodings."""
+        headers = {**self.headers, "vary": "accept-encoding"}
+        if "gzip" in accepted:
+            headers |= {"content-encoding": "gzip", "etag": self.tag}
+            return self.packed, headers
+        headers["etag"] = f'{self.tag[:-1]}-plain"'
+        return gzip.decompress(self.data) if self.is_compressed else self.data, headers
 
 
 def read_files(index: str) -> dict[str, PageFile]:
@@ -91,7 +109,26 @@ def read_files(index: str) -> dict[str, PageFile]:
         files[PAGE_PATH + ("" if name == index else name)] = PageFile(
             media_type=media_type, data=path.read_bytes(), is_compressed=name != path.name
         )
+    files[PAGE_PATH] = _complete(files)
     return files
+
+
+def _complete(files: Mapping[str, PageFile]) -> PageFile:
+    """Return the HTML file with its style sheets, so that the first paint needs one response.
+
+    The content security policy allows them by their hashes.
+    """
+    hashes: list[str] = []
+
+    def inline(found: re.Match[str]) -> str:
+        style = files[PAGE_PATH + found[1]].data
+        hashes.append(f"'sha256-{base64.b64encode(hashlib.sha256(style).digest()).decode()}'")
+        return f'<style data-href="{found[1]}">{style.decode("utf-8")}</style>'
+
+    text = _STYLE.sub(inline, files[PAGE_PATH].data.decode("utf-8"))
+    policy = _POLICY.replace("style-src", " ".join(["style-src", *hashes]))
+    headers = {**PAGE_HEADERS, "content-security-policy": policy}
+    return PageFile(media_type=HTML, data=text.encode(), headers=headers)
 
 
 def produce_page_routes(
@@ -121,15 +158,7 @@ def produce_page_routes(
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = FACE
             ensure_host(call, hosts)
-            file = find()
-            headers, data = {**file.headers, "etag": file.tag}, file.data
-            if file.is_compressed:
-                headers["vary"] = "accept-encoding"
-                if "gzip" in call.headers.get("accept-encoding", ""):
-                    headers["content-encoding"] = "gzip"
-                else:
-                    headers["etag"] = f'{file.tag[:-1]}-plain"'
-                    data = gzip.decompress(data)
+            data, headers = find().encode(call.headers.get("accept-encoding", ""))
             if call.headers.get("if-none-match") == headers["etag"]:
                 await call.begin(304, headers)
                 await call.finish()
