@@ -63,11 +63,14 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
     """Merge extras into common fields, including inner objects; return the result."""
     merged = dict(fields)
     for key, value in extras.items():  # usually there are none
-        if is_mark(key):
-            continue
-        name = unescape(key)
+        name = key
+        if key.startswith(MARK):
+            if is_mark(key):
+                continue
+            name = unescape(key)
         common = merged.get(name)
-        if isinstance(value, Mapping) and isinstance(common, Mapping):
+        # The first question is enough for most fields; the others are slow.
+        if common is not None and isinstance(value, Mapping) and isinstance(common, Mapping):
             merged[name] = merge(common, value)
         else:
             merged[name] = value

@@ -17,7 +17,7 @@ from typing import Final, TypeGuard
 import attrs
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.plain import OURS, list_plain_texts
+from vibe_llms.dialects.plain import OURS
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     BROKEN_OFF,
@@ -29,7 +29,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
-from vibe_llms.messages.views import text_of
+from vibe_llms.messages.views import has_calls, list_plain_texts, text_of
 
 NO_RESULT: Final = "No result is known. This call may or may not have been executed."
 """Result to insert if there is none, and it is unknown whether the invocation was executed."""
@@ -134,7 +134,7 @@ def _is_in_order(canisters: Sequence[AnyCanister], rules: HistoryRules) -> bool:
     """Return whether a conversation has the required form: exactly one result of each invocation,
     right after its turn, and valid ids.
     """
-    if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
+    if not has_calls(canisters):
         return True
     names: list[str] = []
     unanswered: set[str] = set()

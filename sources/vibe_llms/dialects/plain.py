@@ -1,55 +1,19 @@
 """Plain canisters, which have one text and nothing else. Most canisters are plain.
 
-Dialects write them in a fast loop without paths, as there are no losses that would need one.
+Dialects write them in a fast loop without paths, as there are no losses that would need one. Their
+texts are listed by :func:`vibe_llms.messages.views.list_plain_texts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.messages.canisters import (
-    AnyCanister,
-    AssistantCanister,
-    InvocationCanister,
-    Owner,
-)
-from vibe_llms.messages.contents import Native, TextualContent
-
-
-def list_plain_texts(
-    canisters: Iterable[AnyCanister], *, allows_native: bool = False
-) -> list[str | None]:
-    """Return, for each canister without native data, its text if that is its only content.
-
-    ``None`` for any other canister: its text has citations, a type or native data, or it has
-    several contents.
-
-    Args:
-        allows_native: Whether answers may have native data, as the caller handles them.
-    """
-    texts: list[str | None] = []
-    append = texts.append
-    for canister in canisters:
-        contents, text = canister.content, None
-        if len(contents) == 1 and (
-            canister.native is None or (allows_native and type(canister) is AssistantCanister)
-        ):
-            content = contents[0]
-            if (
-                type(content) is TextualContent
-                and content.native is None
-                and content.mime_type == "text/plain"
-                and not content.citations
-            ):
-                text = content.text
-        append(text)
-    return texts
-
+from vibe_llms.messages.canisters import InvocationCanister, Owner
+from vibe_llms.messages.contents import Native
 
 OURS: Final = Owner.OURS
 """The usual owner, as a constant: looking up a member of an enumeration is slow in Python."""
@@ -72,12 +36,27 @@ def is_plain_call(canister: InvocationCanister, expected_native: Native | None =
 _decode: Final = msgspec.json.Decoder().decode
 
 
-def read_arguments(canister: InvocationCanister) -> dict[str, JsonValue] | None:
-    """Return the arguments of a plain call as an object; ``None`` if they are something else."""
-    if not canister.arguments:
+def read_arguments(
+    canister: InvocationCanister, expected_native: Native | None = None
+) -> dict[str, JsonValue] | None:
+    """Return the arguments of a plain call as an object; ``None`` if one of them is not.
+
+    Args:
+        expected_native: See :func:`is_plain_call`, whose conditions are repeated here: for a long
+            conversation, a function less for each call is felt.
+    """
+    if not (
+        canister.native is expected_native
+        and canister.form == "json"
+        and canister.owner is OURS
+        and not canister.content
+    ):
+        return None
+    arguments = canister.arguments
+    if not arguments:
         return {}
     try:
-        value = _decode(canister.arguments)
+        value = _decode(arguments)
     except UNREADABLE:
         return None
     return value if value.__class__ is dict else None

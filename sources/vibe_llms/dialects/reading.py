@@ -6,12 +6,14 @@ without validation, from parts that are checked here. They all have the time of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, Self, TypeVar, cast
 
 import attrs
 
+from vibe_llms.dialects.plain import OURS
 from vibe_llms.dialects.prefix_cache import CHANGEABLE_MESSAGES, MIN_MESSAGES, ClientPrefixes
 from vibe_llms.dialects.serving import DECODING_ERRORS, PlainTranslation, explain_invalid
 from vibe_llms.dialects.unanswered import WaitingInvocations
@@ -31,6 +33,7 @@ from vibe_llms.messages.contents import AnyContent, CacheHint, Native, TextualCo
 from vibe_llms.messages.identities import access_now, produce_identities, produce_identity
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.trusting import trusted
+from vibe_llms.messages.views import remember_plain
 
 TEXT_ROLES: Final = ("user", "assistant", "system")
 """Roles of messages in most protocols; see :attr:`ConversationReader.text_roles`."""
@@ -38,24 +41,14 @@ TEXT_ROLES: Final = ("user", "assistant", "system")
 _make_user: Final = trusted(UserCanister)
 _make_supervisor: Final = trusted(SupervisorCanister)
 _make_answer: Final = trusted(AssistantCanister)
-_make_call: Final = trusted(InvocationCanister)
-_make_result: Final = trusted(ResultCanister)
 _TextDraft: Final = find_draft(TextualContent)
 _UserDraft: Final = find_draft(UserCanister)
 _AnswerDraft: Final = find_draft(AssistantCanister)
+_CallDraft: Final = find_draft(InvocationCanister)
+_ResultDraft: Final = find_draft(ResultCanister)
 
-_ID_BATCH_SIZE: Final = 64
-
-
-def _are_texts(first: Any, second: Any, third: Any = "") -> bool:
-    return (
-        first.__class__ is str
-        and second.__class__ is str
-        and third.__class__ is str
-        and (first.isascii() or is_encodable(first))
-        and (second.isascii() or is_encodable(second))
-        and (third.isascii() or is_encodable(third))
-    )
+_MAX_IDS: Final = 64
+"""Maximum ids to make at once."""
 
 
 @define
@@ -64,6 +57,7 @@ class ConversationReader:
 
     Attributes:
         canisters: The canisters so far.
+        texts: For each canister, its text if it is plain; see :func:`.list_plain_texts`.
         losses: The losses so far.
         moment: The time of the request, which all of its canisters have.
         text_roles: Roles of messages that :meth:`read_all` reads itself if they have only a text;
@@ -73,6 +67,7 @@ class ConversationReader:
     """
 
     canisters: list[AnyCanister] = attrs.field(factory=list)
+    texts: list[str | None] = attrs.field(factory=list, init=False)
     losses: list[Loss] = attrs.field(factory=list)
     moment: datetime = attrs.field(factory=access_now)
     text_roles: tuple[str, ...] = attrs.field(default=(), init=False)
@@ -87,10 +82,11 @@ class ConversationReader:
     def fork(self) -> Self:
         """Return an independent reader that continues from the state of this reader."""
         copy = object.__new__(self.__class__)
-        for field in attrs.fields(self.__class__):
-            value = getattr(self, field.name)
-            is_mutable = isinstance(value, (list, dict, WaitingInvocations))
-            setattr(copy, field.name, value.copy() if is_mutable else value)
+        for name in _list_fields(self.__class__):
+            value = getattr(self, name)
+            kind = value.__class__
+            is_mutable = kind is list or kind is dict or kind is WaitingInvocations
+            setattr(copy, name, value.copy() if is_mutable else value)
         copy._unused_ids = []  # both would use the same
         return copy
 
@@ -99,8 +95,8 @@ class ConversationReader:
         return (self._unused_ids or self._fill_ids()).pop()
 
     def _fill_ids(self) -> list[str]:
-        """Return ids that are unused; make several at once in a long conversation."""
-        count = 1 if len(self.canisters) < _ID_BATCH_SIZE else _ID_BATCH_SIZE
+        """Return ids that are unused: in a long conversation many at once, as one is slow."""
+        count = min(1 + len(self.canisters), _MAX_IDS)
         self._unused_ids += produce_identities(count) if count > 1 else (produce_identity(),)
         return self._unused_ids
 
@@ -111,7 +107,7 @@ class ConversationReader:
         read them, but in a third of the time.
         """
         roles, moment, append, read = self.text_roles, self.moment, self.canisters.append, self.read
-        ids, fill_ids = self._unused_ids, self._fill_ids
+        ids, fill_ids, append_text = self._unused_ids, self._fill_ids, self.texts.append
         for index, item in items:
             if not (
                 roles
@@ -142,6 +138,7 @@ class ConversationReader:
                 user.native = None
                 user.__class__ = UserCanister
                 append(user)
+                append_text(text)
             elif role == "assistant":
                 answer = _AnswerDraft()
                 answer.role = "assistant"
@@ -153,6 +150,7 @@ class ConversationReader:
                 answer.turn_id = (ids or fill_ids()).pop()
                 answer.__class__ = AssistantCanister
                 append(answer)
+                append_text(text)
             else:
                 self.add_supervisor((content,), None)
 
@@ -203,21 +201,31 @@ class ConversationReader:
         hint: CacheHint | None = None,
     ) -> None:
         """Add a call of one of our invocables. Raises RequestError if a field is not a text."""
-        if not _are_texts(invocation_id, name, arguments):  # the constructor raises the error
+        if not (
+            invocation_id.__class__ is name.__class__ is arguments.__class__ is str
+            and invocation_id.isascii()
+            and name.isascii()
+            and arguments.isascii()
+        ):  # the constructor validates them
             InvocationCanister(invocation_id=invocation_id, name=name, arguments=arguments)
-        self._append(
-            _make_call(
-                timestamp=self.moment,
-                content=() if hint is None else (hint,),
-                id=(self._unused_ids or self._fill_ids()).pop(),
-                invocation_id=invocation_id,
-                name=name,
-                arguments=arguments,
-                form=form,
-                turn_id=turn_id,
-                native=native,
-            )
-        )
+        call = _CallDraft()  # not by `trusted`: to pass so many fields by name is slow
+        call.role = "invocation"
+        call.timestamp = self.moment
+        call.content = () if hint is None else (hint,)
+        call.id = (self._unused_ids or self._fill_ids()).pop()
+        call.origin = None
+        call.turn_id = turn_id
+        call.native = native
+        call.invocation_id = invocation_id
+        call.name = name
+        call.arguments = arguments
+        call.form = form
+        call.owner = OURS
+        call.__class__ = InvocationCanister
+        if native is not None or hint is not None:
+            self.is_plain = False
+        self.canisters.append(call)
+        self.texts.append(None)
 
     def add_result(
         self,
@@ -229,39 +237,64 @@ class ConversationReader:
         is_error: bool = False,
     ) -> None:
         """Add the result of such a call. Raises RequestError if a field is not a text."""
-        if not _are_texts(
-            invocation_id, "" if name is None else name
+        if not (
+            invocation_id.__class__ is str
+            and invocation_id.isascii()
+            and (name is None or (name.__class__ is str and name.isascii()))
         ):  # the constructor validates them
             ResultCanister(invocation_id=invocation_id, name=name)
-        self._append(
-            _make_result(
-                timestamp=self.moment,
-                content=tuple(content),
-                id=(self._unused_ids or self._fill_ids()).pop(),
-                invocation_id=invocation_id,
-                name=name,
-                is_error=is_error,
-                native=native,
-            )
-        )
+        result = _ResultDraft()
+        result.role = "result"
+        result.timestamp = self.moment
+        result.content = tuple(content)
+        result.id = (self._unused_ids or self._fill_ids()).pop()
+        result.origin = None
+        result.turn_id = None
+        result.native = native
+        result.invocation_id = invocation_id
+        result.name = name
+        result.is_error = is_error
+        result.owner = OURS
+        result.__class__ = ResultCanister
+        self._append(result)
 
     def add_canister(self, canister: AnyCanister) -> None:
         """Add any other canister."""
         self.is_plain = False
         self.canisters.append(canister)
+        self.texts.append(None)
 
     def finish(self) -> Translation[tuple[AnyCanister, ...]]:
         """Return the canisters that were read."""
-        make = PlainTranslation if self.is_plain else Translation
-        return make(tuple(self.canisters), self.losses)
+        canisters = tuple(self.canisters)
+        if not self.is_plain:
+            return Translation(canisters, self.losses)
+        remember_plain(canisters, self.texts)
+        return PlainTranslation(canisters, self.losses)
 
     def _append(self, canister: AnyCanister) -> None:
-        contents = canister.content
-        if canister.native is not None or (
-            contents and (len(contents) > 1 or type(contents[0]) is not TextualContent)
-        ):
+        text = None
+        if canister.native is not None:
             self.is_plain = False
+        elif contents := canister.content:
+            content = contents[0]
+            if len(contents) > 1 or type(content) is not TextualContent:
+                self.is_plain = False
+            elif (
+                content.native is None
+                and content.mime_type == "text/plain"
+                and not content.citations
+            ):
+                text = content.text
         self.canisters.append(canister)
+        self.texts.append(text)
+
+
+def _list_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(kind))
+
+
+_list_fields: Final[Callable[[Any], tuple[str, ...]]] = functools.cache(_list_names)
 
 
 _Reader = TypeVar("_Reader", bound=ConversationReader)
@@ -278,6 +311,8 @@ def read_each(
     cache: ClientPrefixes | None = None,
 ) -> _Reader:
     """Read the items of a request in their order; return the reader with the canisters.
+
+    The cache may keep that reader: it must not be changed.
 
     Args:
         kind: The name of an item, for errors.
@@ -305,7 +340,7 @@ def read_each(
         start = cut
     if start < len(items):
         _read_items(reader, items[start:], start, kind, field, protocol)
-        lookup.record(len(items), reader.fork())
+        lookup.record(len(items), reader)
     lookup.finish()
     return reader
 

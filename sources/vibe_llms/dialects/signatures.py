@@ -31,6 +31,7 @@ from vibe_llms.messages.canisters import (
     Origin,
 )
 from vibe_llms.messages.contents import AnyContent, Native, ReasoningContent, TextualContent
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.texts import BOUNDARY
 
@@ -189,7 +190,7 @@ def wrap_response(response: Response, protocol: str) -> Response:
             wrapped.append(canister)
     for carrier in last:
         add_carrier(wrapped, carrier, wrapped[-1].turn_id)
-    return attrs.evolve(response, canisters=tuple(wrapped))
+    return evolve_unchecked(response, canisters=tuple(wrapped))
 
 
 def wrap_start(start: ContentStartedEvent, protocol: str, provider: str) -> ReasoningContent | None:

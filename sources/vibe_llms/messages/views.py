@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, cast
@@ -66,31 +64,118 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
     return canisters.text
 
 
-_access_content: Final = operator.attrgetter("content")
+_MIN_CANISTERS: Final = 16
+"""Canisters of a conversation whose contents are remembered: of fewer, they are found as fast."""
+
+_CALLS: Final = frozenset((InvocationCanister, ResultCanister))
+_ONLY_TEXTS: Final[frozenset[type]] = frozenset((TextualContent,))
 
 
-_MIN_CANISTERS: Final = 64
-"""Canisters of a conversation whose classes are kept: of fewer, they are found as fast."""
+class _Contents(NamedTuple):
+    """What a conversation contains.
 
-_recent: tuple[Iterable[AnyCanister], frozenset[type]] = (), frozenset()
-"""The last conversation without media, and the classes of its contents."""
+    Attributes:
+        canisters: The conversation.
+        kinds: The classes of its canisters.
+        classes: The classes of all contents.
+        texts: For each canister, its text if it is plain, native data of answers aside.
+        plain_texts: The same, but ``None`` for answers with native data.
+    """
+
+    canisters: Iterable[AnyCanister]
+    kinds: frozenset[type]
+    classes: frozenset[type]
+    texts: Sequence[str | None]
+    plain_texts: Sequence[str | None]
+
+
+_recent = _Contents((), frozenset(), frozenset(), (), ())
+"""The last long conversation without media."""
+
+
+def has_calls(canisters: Sequence[AnyCanister]) -> bool:
+    """Return whether a conversation has calls or their results."""
+    recent = _recent  # at once, for other threads
+    kinds = recent.kinds if canisters is recent.canisters else {*map(type, canisters)}
+    return not kinds.isdisjoint(_CALLS)
 
 
 def list_content_classes(canisters: Iterable[AnyCanister]) -> frozenset[type]:
-    """Return the classes of all contents of canisters.
+    """Return the classes of all contents of canisters."""
+    return _survey(canisters).classes
 
-    A request is asked several times, so that the answer for the last conversation is kept.
+
+def list_plain_texts(
+    canisters: Iterable[AnyCanister], *, allows_native: bool = False
+) -> Sequence[str | None]:
+    """Return, for each canister without native data, its text if that is its only content.
+
+    ``None`` for any other canister: its text has citations, a type or native data, or it has
+    several contents.
+
+    Args:
+        allows_native: Whether answers may have native data, as the caller handles them.
+    """
+    contents = _survey(canisters)
+    return contents.texts if allows_native else contents.plain_texts
+
+
+def remember_plain(canisters: tuple[AnyCanister, ...], texts: Sequence[str | None]) -> None:
+    """Remember the texts of a new conversation, so that it is not looked through.
+
+    Args:
+        canisters: Each has at most one content, a text, and no native data.
+        texts: See :func:`list_plain_texts`.
     """
     global _recent
-    recent, classes = _recent  # at once, for other threads
-    if canisters is recent:
-        return classes
-    contents = itertools.chain.from_iterable(map(_access_content, canisters))
-    classes = frozenset(map(type, contents))
+    if len(canisters) >= _MIN_CANISTERS:
+        kinds = frozenset(map(type, canisters))
+        _recent = _Contents(canisters, kinds, _ONLY_TEXTS, texts, texts)
+
+
+def _survey(canisters: Iterable[AnyCanister]) -> _Contents:
+    """Look through a conversation; several parts of a request ask for the same one."""
+    global _recent
+    recent = _recent  # at once, for other threads
+    if canisters is recent.canisters:
+        return recent
+    texts: list[str | None] = []
+    answers: list[int] = []  # the positions of those with native data
+    classes: set[type] = set()
+    append = texts.append
+    for canister in canisters:
+        contents, text = canister.content, None
+        if len(contents) == 1:
+            content = contents[0]
+            if (
+                type(content) is TextualContent
+                and content.native is None
+                and content.mime_type == "text/plain"
+                and not content.citations
+            ):
+                text = content.text
+        if text is None:
+            classes.update(map(type, contents))
+        elif canister.native is not None:
+            if type(canister) is AssistantCanister:
+                answers.append(len(texts))
+            else:
+                classes.add(TextualContent)
+                text = None
+        append(text)
+    if not classes.issuperset(_ONLY_TEXTS) and any(text is not None for text in texts):
+        classes.add(TextualContent)
+    plain_texts = texts
+    if answers:
+        plain_texts = texts.copy()
+        for position in answers:
+            plain_texts[position] = None
     is_long = type(canisters) is tuple and len(canisters) >= _MIN_CANISTERS
+    kinds = frozenset(map(type, canisters)) if is_long else frozenset()
+    found = _Contents(canisters, kinds, frozenset(classes), texts, plain_texts)
     if is_long and classes.isdisjoint(MEDIA_CLASSES):  # media may be large
-        _recent = canisters, classes
-    return classes
+        _recent = found
+    return found
 
 
 def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:

@@ -36,9 +36,10 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import MEDIA_CLASSES
 from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.views import list_content_classes
+from vibe_llms.messages.views import has_calls, list_content_classes
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.memory_budgets import MemoryBudget
 
@@ -164,7 +165,8 @@ class IncrementalMessages:
         end = request.canisters[start:]
         # Some vendors require that the user begins.
         opening = () if isinstance(end[0], _InputCanisters) else (_OPENING,)
-        part = attrs.evolve(request, canisters=(*opening, *end))
+        # The caller's request was checked, and the rest of its conversation is the same.
+        part = evolve_unchecked(request, canisters=(*opening, *end))
         try:
             translated = self._writer.nativize(part, model)
         except RequestError:
@@ -218,14 +220,16 @@ class IncrementalMessages:
             size += _measure(canisters[start:split])
         is_within_run = not isinstance(canisters[split], _InputCanisters)
         keeps_previous = previous is not None and previous.is_within_run != is_within_run
-        earlier_ids = frozenset() if previous is None else previous.ids
+        ids = frozenset() if previous is None else previous.ids
+        if has_calls(canisters):
+            ids = ids.union(_list_ids(canisters[start:split]))
         translated = _TranslatedBeginning(
             canisters=canisters[:split],
             other_fields=_list_other_fields(request),
             native={**translation.value, field: []},
             messages=cached,
             losses=tuple(cached_losses),
-            ids=earlier_ids.union(_list_ids(canisters[start:split])),
+            ids=ids,
             size=size if previous is None else size + previous.size,
             is_within_run=is_within_run,
         )
@@ -394,8 +398,6 @@ def _may_end_run(canisters: Sequence[AnyCanister]) -> bool:
 
 
 def _list_ids(canisters: Sequence[AnyCanister]) -> list[str]:
-    if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
-        return []
     return [
         canister.invocation_id
         for canister in canisters

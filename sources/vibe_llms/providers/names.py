@@ -21,6 +21,7 @@ from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanist
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.tool_names import clean_name, mark_name
+from vibe_llms.messages.views import has_calls
 
 _CANISTERS_WITH_NAMES: Final = (InvocationCanister, ResultCanister)
 _Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)
@@ -84,7 +85,7 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     # Fast path: each turn checks the whole conversation, and most need no alias. Classes are
     # compared because isinstance takes twice as long.
     used_names: set[str | None] = set()
-    if not {*map(type, request.canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
+    if has_calls(request.canisters):
         used_names.update(
             [
                 each.name

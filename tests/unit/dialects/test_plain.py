@@ -41,6 +41,7 @@ each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.n
 LONG_LOOP: dict[str, Any] = {
     "list_plain_texts": lambda canisters, **_: [None] * len(canisters),
     "is_plain_call": lambda canister, known=None: False,
+    "read_arguments": lambda canister, known=None: None,
 }
 """Functions that find nothing plain."""
 

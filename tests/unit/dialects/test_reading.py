@@ -21,22 +21,26 @@ from vibe_llms.dialects.prefix_cache import PrefixCache
 from vibe_llms.dialects.serving import PlainTranslation
 from vibe_llms.messages.codec.canister_lines import encode_canisters
 from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.views import has_calls, list_plain_texts
 
 TALK_CALLS = {
-    "chat_completions": 7,
+    "chat_completions": 8,
     "generate_content": 39,
-    "messages": 7,
-    "ollama_chat": 7,
-    "responses": 23,
+    "messages": 8,
+    "ollama_chat": 8,
+    "responses": 24,
 }
 TOOLS_CALLS = {
-    "chat_completions": 24,
+    "chat_completions": 21,
     "generate_content": 59,
-    "messages": 32,
-    "ollama_chat": 48,
-    "responses": 26,
+    "messages": 29,
+    "ollama_chat": 46,
+    "responses": 24,
 }
-"""Calls of functions, those in C included, for each message: a text, or a call and its result."""
+"""Calls of functions, those in C included, for each message: a text, or a call and its result.
+
+One call notes the text for the dialect that writes it.
+"""
 
 AT_MOST_KNOWN = 0.2
 
@@ -141,3 +145,42 @@ def test_texts_that_are_read_at_once_are_read_as_by_the_dialect(protocol: str) -
 
     assert at_once == singly
     assert at_once.count('"text":"Answer') == 4
+
+
+@pytest.mark.parametrize("mark", [False, True])
+@pytest.mark.parametrize("with_tools", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_texts_that_a_reader_remembers_are_those_of_its_canisters(
+    protocol: str, with_tools: bool, mark: bool
+) -> None:
+    """Also if the reader continues an earlier conversation, from before its last messages."""
+    cache = PrefixCache().open("a")
+    talk = write_conversation(protocol, 60, with_tools=with_tools)
+    changed = [*talk[:-2], *write_conversation(protocol, 2, with_tools=not with_tools)[1:]]
+    if mark:
+        changed[-1] = {**changed[-1], "mark": True}
+
+    for each in (talk, changed):
+        canisters = normalize(protocol)(write_body(protocol, each), cache=cache).value.canisters
+        cache.commit()
+
+        remembered = list_plain_texts(canisters)
+        copied = (canisters[0], *canisters[1:])
+        assert copied is not canisters
+        assert has_calls(canisters) == has_calls(copied)
+        assert remembered == list_plain_texts(copied)
+        assert remembered == list_plain_texts(copied, allows_native=True)
+        assert len(remembered) == len(canisters)
+
+
+def test_a_number_as_the_id_of_a_call_is_read_as_a_text() -> None:
+    call = {**write_call("chat_completions", 1)[0]["tool_calls"][0], "id": "7"}
+    talk = [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": 7, "content": "Rain."},
+    ]
+
+    *_, result = normalize("chat_completions")(write_body("chat_completions", talk)).value.canisters
+
+    assert (result.invocation_id, result.name, result.text) == ("7", "look", "Rain.")

@@ -17,6 +17,7 @@ _PARTS: Final = frozenset(
 )
 _TOOL_GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
 _CONFIGS: Final = ("generationConfig", "generation_config")
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _CHOICES: Final = ("candidateCount", "candidate_count")
 _ANSWER_SCHEMAS: Final = (
     "response_format",
@@ -134,6 +135,8 @@ def _measure(schemas: list[Any]) -> tuple[int, int]:
     while pending:
         value = pending.pop()
         nodes += 1
+        if value.__class__ in _SCALARS:  # most values; the next two questions are slow for them
+            continue
         if isinstance(value, Mapping):
             inner = value.get("properties")
             properties += len(inner) if isinstance(inner, Mapping) else 0

@@ -35,9 +35,11 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.portal import IS_LARGE_REQUEST
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import MEDIA_CLASSES
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.views import list_content_classes
 from vibe_llms.models.counting import count_canister
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel
 from vibe_llms.providers.remote_models import RemoteModel
@@ -91,7 +93,11 @@ async def load_client_files(call: GatewayCall, request: Request) -> Request:
         UnknownNameError: The client has no such file.
     """
     gateway, record = call.gateway, call.record
-    if gateway.batches is None or not refers_to_files(call.request.body):
+    if (
+        gateway.batches is None
+        or list_content_classes(request.canisters).isdisjoint(MEDIA_CLASSES)
+        or not refers_to_files(call.request.body)
+    ):
         return request
     loaded = await load_files(request, gateway.batches.files, record.subject)
     if loaded is not request and not _has_files(call.upstream.model):

@@ -21,7 +21,7 @@ from vibe_llms.dialects.history import HistoryRules, belongs, locate, repair_his
 from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.invocations import BROKEN_ARGUMENTS
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
+from vibe_llms.dialects.plain import OURS, read_arguments
 from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -232,8 +232,6 @@ def _answers(canister: AnyCanister) -> bool:
 
 def write_plain_invocation(canister: InvocationCanister) -> Block | None:
     """Return the block of a plain call of our invocable; ``None`` for any other call."""
-    if not is_plain_call(canister):
-        return None
     arguments = read_arguments(canister)
     if arguments is None:
         return None

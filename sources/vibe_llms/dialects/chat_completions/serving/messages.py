@@ -119,17 +119,18 @@ class _MessagesReader(ConversationReader):
 
     def _read_result(self, message: Mapping[str, Any]) -> None:
         content, identity = message.get("content"), message.get("tool_call_id")
-        contents: Sequence[AnyContent]
-        if len(message) == 3 and identity and content and content.__class__ is str:
-            contents, native = (make_text(content),), None  # there are no other fields
-        else:
-            contents, extras = _read_text_message(message, _RESULT_FIELDS)
-            native = keep_native(PROTOCOL, extras)
+        is_usual = identity.__class__ is content.__class__ is str and len(message) == 3
+        if is_usual and identity and content:  # there are no other fields
+            name = self.names.get(identity)
+            self.add_result((make_text(content),), identity, name, None)
+            return
+        contents, extras = _read_text_message(message, _RESULT_FIELDS)
         identity = str(identity or "")
         if not identity:
             if not self._unanswered:
                 raise TypeError("it has no id of a call")
             identity = self._unanswered.pop(0)  # calls without ids are answered in order
+        native = keep_native(PROTOCOL, extras)
         self.add_result(contents, identity, self.names.get(identity), native)
 
     def _generate_id(self, path: str) -> str:
@@ -158,14 +159,26 @@ class _MessagesReader(ConversationReader):
                 }
                 calls = [call for call in calls if is_known(call)]
                 break
-        legacy = message.get("function_call")
-        has_legacy = legacy is not None and not is_blank(legacy)
+        has_legacy = "function_call" in message and not is_blank(message["function_call"])
         if contents or not (calls or has_legacy):
             self.add_answer(contents, turn_id, keep_native(PROTOCOL, extras))
             extras = {}
         # Without contents, no other canister could keep the message's native data.
         for call in calls:
-            self._read_call(call, turn_id, extras, hint)
+            function = call.get("function")
+            if (
+                not extras
+                and len(call) == 3
+                and function.__class__ is dict
+                and len(function) == 2
+                and (arguments := function.get("arguments")).__class__ is str
+                and (identity := call.get("id"))
+                and call.get("type") == "function"
+            ):  # there are no other fields
+                self.names[identity] = name = function["name"]
+                self.add_call(identity, name, arguments, turn_id, None, "json", hint)
+            else:
+                self._read_call(call, turn_id, extras, hint)
             extras, hint = {}, None
         if has_legacy:
             self._read_legacy_call(message["function_call"], turn_id, extras)
@@ -181,24 +194,10 @@ class _MessagesReader(ConversationReader):
         if CACHE_CONTROL in call:
             call, own_hint = take_cache_control(call)
             hint = own_hint or message_hint
-        function, identity = call.get("function"), call.get("id")
-        native = None
-        arguments_format: Literal["json", "text"] = "json"
-        if (
-            function.__class__ is dict
-            and len(function) == 2
-            and (arguments := function.get("arguments")).__class__ is str
-            and identity
-            and len(call) == 3
-            and call.get("type") == "function"
-            and not message
-        ):
-            name = function["name"]  # there are no other fields
-        else:
-            identity, name, arguments, arguments_format, extras = _read_any_call(call)
-            if message:
-                extras[MESSAGE] = message
-            native = keep_native(PROTOCOL, extras)
+        identity, name, arguments, arguments_format, extras = _read_any_call(call)
+        if message:
+            extras[MESSAGE] = message
+        native = keep_native(PROTOCOL, extras)
         if not identity:
             identity = self._generate_id("tool_calls")
             self._unanswered.append(identity)

@@ -32,7 +32,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_ge
 from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, locate, repair_history
 from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
+from vibe_llms.dialects.plain import OURS, read_arguments
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonObject
@@ -175,9 +175,7 @@ class ContentsWriter:
                 return None
             if not signature:
                 return None
-        if not is_plain_call(canister, native):
-            return None
-        arguments = read_arguments(canister)
+        arguments = read_arguments(canister, native)
         if arguments is None:
             return None
         identity = canister.invocation_id

@@ -23,7 +23,7 @@ from vibe_llms.dialects.interactions.calling.results import write_result
 from vibe_llms.dialects.interactions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.invocations import write_object
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
+from vibe_llms.dialects.plain import OURS, read_arguments
 from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -96,7 +96,7 @@ class StepsWriter:
             text: The text, if it is plain.
         """
         if type(canister) is InvocationCanister:
-            arguments = read_arguments(canister) if is_plain_call(canister) else None
+            arguments = read_arguments(canister)
             if arguments is None:
                 return False
             self.steps.append(_write_call(canister, arguments))

@@ -44,7 +44,8 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     if shared:
         extras = join_fields(shared, extras)
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
-        body = merge(body, part)
+        if part:
+            body = merge(body, part)
     if not body.get("messages"):  # there are only instructions
         raise explain_missing_message("canisters")
     _complete_choice(body, extras.get("tool_choice"), draft.ledger)

@@ -27,7 +27,7 @@ from vibe_llms.dialects.instructions import arrange_instructions, needs_arrangem
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments
+from vibe_llms.dialects.plain import OURS, read_arguments
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
@@ -143,8 +143,6 @@ class MessagesWriter:
         calls: list[JsonObject] = []
         for canister, _, plain in turn:
             if type(canister) is InvocationCanister:
-                if not is_plain_call(canister):
-                    return None
                 arguments = read_arguments(canister)
                 if arguments is None:
                     return None
