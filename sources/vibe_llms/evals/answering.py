@@ -60,6 +60,7 @@ class AnswerSource:
         self.news: News | None = None
         self._cache = cache
         self._fresh = fresh
+        self._damaged: set[str] = set()
         self._discounts: dict[str, Decimal] = {}
         self._broken: dict[str, str] = {}
         self._in_flight: dict[str, asyncio.Future[SubjectAnswer | None]] = {}
@@ -79,16 +80,23 @@ class AnswerSource:
         fits = isinstance(subject, ModelSubject) and subject.can_batch(plan.case)
         return self._discounts.get(plan.subject) if fits else None
 
-    async def is_cached(self, key: str) -> bool:
-        """Return whether an answer is cached. Raises StoreError."""
-        return not self._fresh and await self._cache.find(key) is not None
+    async def find_cached(self, key: str) -> SubjectAnswer | None:
+        """Return a cached answer; ``None`` if there is none. Raises StoreError."""
+        stored = None if self._fresh else await self._cache.find(key)
+        if stored is None:
+            return None
+        try:
+            return mark_cached(msgspec.json.decode(stored, type=SubjectAnswer))
+        except msgspec.DecodeError:  # a damaged result is made again
+            self._damaged.add(key)
+            return None
 
     async def answer_by_batches(self, plans: Sequence[TrialPlan], budget: EvalBudget) -> None:
         """Fetch the answers of the vendors' batches, all at the same time."""
         groups: dict[str, dict[str, BatchRequestPlan]] = {}
         for plan in plans:
             share = self.find_share(plan)
-            if share is None or plan.prepared is None or await self.is_cached(plan.key):
+            if share is None or plan.prepared is None or await self.find_cached(plan.key):
                 continue
             request = BatchRequestPlan(key=plan.key, prepared=plan.prepared)
             groups.setdefault(plan.subject, {})[plan.key] = request
@@ -150,8 +158,8 @@ class AnswerSource:
     async def _find_or_ask(self, plan: TrialPlan, budget: EvalBudget) -> SubjectAnswer | None:
         if plan.key in self._fetched:
             return self._fetched[plan.key]
-        if not self._fresh and (stored := await self._cache.find(plan.key)) is not None:
-            return mark_cached(msgspec.json.decode(stored, type=SubjectAnswer))
+        if (cached := await self.find_cached(plan.key)) is not None:
+            return cached
         if (problem := self._broken.get(plan.subject)) is not None:
             return SubjectAnswer(error=problem, cost=0.0)
         assert plan.prepared is not None
@@ -166,4 +174,5 @@ class AnswerSource:
 
     async def store(self, key: str, answer: SubjectAnswer) -> None:
         """Store an answer in the cache. Raises StoreError."""
-        await self._cache.add(key, msgspec.json.encode(answer), replaces=self._fresh)
+        replaces = self._fresh or key in self._damaged
+        await self._cache.add(key, msgspec.json.encode(answer), replaces=replaces)

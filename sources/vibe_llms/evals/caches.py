@@ -66,6 +66,8 @@ class EvalCache:
         )
         try:
             _enable_concurrency(connection)
+            # A loss of power may lose the last results, the death of the process does not.
+            connection.execute("PRAGMA synchronous = NORMAL")
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, _VERSION):
                 raise StoreError(

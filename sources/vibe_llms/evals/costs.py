@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
+
+import attrs
 
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.exceptions import ProviderError
@@ -21,17 +24,17 @@ class EvalForecast:
         trials: Number of trials.
         cached: Number of trials whose answers are cached.
         requests: Number of requests to models, at least; runs with tools and tasks make more.
-        dollars: Approximate cost; ``None`` if no price is known.
+        dollars: Approximate cost, as far as prices are known.
         unpriced: Models without a price, and tasks whose cost is not estimated.
-        functions: Files and modules of Python functions that are loaded.
+        too_dear: Subjects of which one answer may cost more than the cap, with its maximum cost.
     """
 
     trials: int
     cached: int = 0
     requests: int = 0
-    dollars: Decimal | None = None
+    dollars: Decimal = Decimal(0)
     unpriced: tuple[str, ...] = ()
-    functions: tuple[str, ...] = ()
+    too_dear: Mapping[str, Decimal] = attrs.field(factory=dict)
 
 
 def price_item(item: BatchItem[Any]) -> Decimal | None:

@@ -19,6 +19,7 @@ from vibe_llms.batches.concurrency import perform_all
 from vibe_llms.evals.answering import AnswerSource, TrialPlan
 from vibe_llms.evals.caches import EvalCache, find_cache_folder
 from vibe_llms.evals.costs import EvalBudget, EvalForecast
+from vibe_llms.evals.forecasting import forecast_run
 from vibe_llms.evals.inputs import render_prompt
 from vibe_llms.evals.judging import Exhibit, JudgeRunner, ModelJudge, open_judge, write_value
 from vibe_llms.evals.options import (
@@ -29,7 +30,7 @@ from vibe_llms.evals.options import (
     select_subjects,
 )
 from vibe_llms.evals.reports import CaseRecord, EvalReport
-from vibe_llms.evals.subjects import EXPECTED_OUTPUT_TOKENS, PreparedCase, open_subject
+from vibe_llms.evals.subjects import PreparedCase, open_subject
 from vibe_llms.evals.suite_reading import read_suite
 from vibe_llms.evals.suites import GIVEN, EvalCase, Suite
 from vibe_llms.evals.trials import SubjectAnswer, Trial
@@ -135,6 +136,7 @@ class Evaluation:
             self._source.subjects[subject.name] = open_subject(
                 suite, subject, application, self._stack, self._given_predicates, self.cap
             )
+            await self._source.subjects[subject.name].open()
             if self.options.batch:
                 await self._source.find_discount(subject.name)
         await self._prepare()
@@ -178,41 +180,8 @@ class Evaluation:
 
     async def forecast(self) -> EvalForecast:
         """Forecast the cost; nothing is sent. Raises StoreError."""
-        trials = cached = requests = 0
-        dollars = Decimal(0)
-        unpriced: dict[str, None] = {}
-        for plan in self._plan():
-            trials += 1
-            if plan.prepared is not None:
-                if await self._source.is_cached(plan.key):
-                    cached += 1
-                else:
-                    requests += 1
-                    amount = plan.prepared.dollars
-                    dollars += (amount or 0) * (self._source.find_share(plan) or 1)
-                    if amount is None:
-                        unpriced[plan.subject] = None
-            for judge in self.suite.survey_judges(plan.case):
-                runner = self._judges[judge.name]
-                if isinstance(runner, ModelJudge):
-                    requests += judge.repeats
-                    prompt = self._prompts[plan.case.name]
-                    amount = await runner.foresee(plan.case, prompt, EXPECTED_OUTPUT_TOKENS)
-                    dollars += amount or 0
-                    if amount is None:
-                        unpriced[judge.name] = None
-        functions = dict.fromkeys(
-            each.function.rpartition(":")[0]
-            for each in self.suite.judges
-            if isinstance(each.function, str) and each.function
-        )
-        return EvalForecast(
-            trials=trials,
-            cached=cached,
-            requests=requests,
-            dollars=dollars,
-            unpriced=tuple(unpriced),
-            functions=tuple(functions),
+        return await forecast_run(
+            self.suite, self._plan(), self._source, self._judges, self._prompts, self.cap
         )
 
     async def run(self) -> EvalReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -12,11 +13,18 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.application import Application
+from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.work import Ask, InputComposer, ModelWork
 from vibe_llms.evals.caches import EvalCache
 from vibe_llms.evals.costs import EvalBudget, price_item
 from vibe_llms.evals.functions import load_function
-from vibe_llms.evals.subjects import ask_within, digest_parts, foresee_request, naming_cap
+from vibe_llms.evals.subjects import (
+    EXPECTED_OUTPUT_TOKENS,
+    ask_within,
+    digest_parts,
+    foresee_request,
+    naming_cap,
+)
 from vibe_llms.evals.suites import EvalCase, EvalJudge
 from vibe_llms.evals.trials import JudgeVerdict, SubjectAnswer
 from vibe_llms.exceptions import ConverseError
@@ -42,6 +50,7 @@ _CONDITIONS: Final[Mapping[str, EvaluationType]] = {
 }
 """Kinds of judges that are verifications of flows."""
 
+_TYPICAL_ANSWER: Final = "word " * EXPECTED_OUTPUT_TOKENS
 _EXHAUSTED: Final = "The model was not asked: the cost is limited."
 
 
@@ -190,6 +199,8 @@ class ModelJudge(JudgeRunner):
         self._work: ModelWork | None = None
         self._ask: Ask | None = None
         self._estimator: AnyEstimator | None = None
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._answers: dict[str, JsonValue] = {}
 
     async def prepare(self) -> None:
         """Load the model. Raises ConverseError."""
@@ -206,20 +217,33 @@ class ModelJudge(JudgeRunner):
                         descriptor, self._work.template, parser.attempts, tries=tries
                     )
 
-    async def foresee(self, case: EvalCase, prompt: str, answer_tokens: int) -> Decimal | None:
-        """Return the approximate cost of judging an answer; ``None`` if it is unknown."""
-        assert self._work is not None
-        text = case.answer if case.answer is not None else "word " * answer_tokens
-        question = await self._compose_question(_Recorder(), case, prompt, text)
-        descriptor = (await self.model.access()).descriptor
-        dollars = foresee_request(self._work, descriptor, (produce_user_canister(question),))
-        return None if dollars is None else dollars * self.judge.repeats
+    async def foresee(
+        self, case: EvalCase, prompt: str, text: str | None
+    ) -> tuple[int, Decimal | None]:
+        """Return the number of requests to judge an answer, and their approximate cost.
 
-    async def _compose_question(
-        self, recorder: _Recorder, case: EvalCase, prompt: str, text: str
-    ) -> str:
-        await self._judge(recorder, case, prompt, text)
-        return recorder.question
+        Args:
+            text: Text of the answer; ``None`` if it is not known yet.
+
+        Returns:
+            A cost of ``None`` if it is unknown.
+        """
+        assert self._work is not None
+        recorder = _Recorder()
+        await self._judge(recorder, case, prompt, _TYPICAL_ANSWER if text is None else text)
+        count = self.judge.repeats
+        if text is not None and self._cache is not None and self._reads_cache:
+            keys = [self._compose_key(recorder.question, n) for n in range(1, count + 1)]
+            count -= sum([await self._cache.find(key) is not None for key in keys])
+        descriptor = (await self.model.access()).descriptor
+        canisters = (produce_user_canister(recorder.question),)
+        dollars = foresee_request(self._work, descriptor, canisters) if count else Decimal(0)
+        return count, None if dollars is None else dollars * count
+
+    def _compose_key(self, question: str, number: int) -> str:
+        """Return the key of a judgment in the cache."""
+        assert self._work is not None
+        return digest_parts("judge", self._work.template.digest(), question, str(number))
 
     async def rule(self, exhibit: Exhibit, budget: EvalBudget) -> JudgeVerdict:
         """Return a verdict, even if the model fails. Raises ConverseError."""
@@ -236,7 +260,13 @@ class ModelJudge(JudgeRunner):
                 problem = asker.problem or "The model has given no verdict."
         cost = None if None in costs else float(sum(filter(None, costs), Decimal(0)))
         if problem:  # a majority of fewer votes is not that of the suite
-            return JudgeVerdict(judge=self.judge.name, passed=None, reason=problem, cost=cost)
+            return JudgeVerdict(
+                judge=self.judge.name,
+                passed=None,
+                reason=problem,
+                cost=cost,
+                is_untried=problem == _EXHAUSTED,
+            )
         return _count(self.judge.name, votes, cost)
 
     async def _judge(self, asker: Any, case: EvalCase, prompt: str, text: str) -> Judgment:
@@ -250,22 +280,36 @@ class ModelJudge(JudgeRunner):
         )
 
     async def ask(self, question: str, number: int, asker: _Asker) -> JsonValue:
-        """Return the model's answer to a question, from the cache if it has one.
+        """Return the model's answer to a question; equal questions share one.
 
         If there is none, return ``None`` and record the problem.
 
         Raises:
             ConverseError: The error would affect every other answer as well.
         """
-        assert self._work is not None
+        key = self._compose_key(question, number)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if key not in self._answers:
+                stored = None
+                if self._cache is not None and self._reads_cache:
+                    stored = await self._cache.find(key)
+                if stored is not None:
+                    with suppress(msgspec.DecodeError):  # a damaged result is made again
+                        self._answers[key] = msgspec.json.decode(stored)
+            if key in self._answers:
+                return self._answers[key]
+            item = await self._send(question, asker)
+            if item is None:
+                return None
+            self._answers[key] = item.value
+            if self._cache is not None:
+                await self._cache.add(key, msgspec.json.encode(item.value), replaces=True)
+        answer: JsonValue = item.value
+        return answer
+
+    async def _send(self, question: str, asker: _Asker) -> BatchItem[Any] | None:
+        """Ask the model; return ``None`` and record the problem if there is no answer."""
         assert self._ask is not None
-        template = self._work.template.digest()
-        key = digest_parts("judge", template, question, str(number))
-        if self._cache is not None and self._reads_cache:
-            stored = await self._cache.find(key)
-            if stored is not None:
-                cached: JsonValue = msgspec.json.decode(stored)
-                return cached
         value = (produce_user_canister(question),)
         item = await ask_within(asker.budget, self._ask, self._estimator, value)
         if item is None:
@@ -275,12 +319,7 @@ class ModelJudge(JudgeRunner):
         if item.error is not None:
             asker.problem = str(item.error)
             return None
-        if self._cache is not None:
-            await self._cache.add(
-                key, msgspec.json.encode(item.value), replaces=not self._reads_cache
-            )
-        answer: JsonValue = item.value
-        return answer
+        return item
 
 
 class _Asker:

@@ -96,7 +96,7 @@ class EvalReport:
     @property
     def untried(self) -> int:
         """Number of trials that were not tried because the cost is limited."""
-        return sum(each.answer is None for each in self.trials)
+        return sum(each.state is TrialState.UNTRIED for each in self.trials)
 
     @property
     def holds(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import attrs
 
@@ -33,6 +33,7 @@ from vibe_llms.instruments.estimates import (
     Estimator,
     RunEstimator,
     count_money,
+    read_money,
     write_input,
 )
 from vibe_llms.instruments.models import Model
@@ -63,26 +64,6 @@ class PreparedCase:
     key: str
     value: Any
     dollars: Decimal | None = None
-
-
-class SubjectRunner(Protocol):
-    """Runner of one subject.
-
-    Attributes:
-        subject: The subject.
-    """
-
-    subject: EvalSubject
-
-    async def prepare(self, case: EvalCase) -> PreparedCase:
-        """Compose the input of a case. Raises ConverseError."""
-
-    async def answer(self, prepared: PreparedCase, budget: EvalBudget) -> SubjectAnswer | None:
-        """Answer a case; return ``None`` if the budget is exhausted.
-
-        Raises:
-            ConverseError: The error would affect every other case as well.
-        """
 
 
 def digest_parts(*parts: str) -> str:
@@ -138,6 +119,10 @@ class ModelSubject:
         self._opening = asyncio.Lock()
         stack.push_async_callback(self.model.close)
 
+    async def open(self) -> None:
+        """Load the model and connect its tools. Raises ConverseError."""
+        self._askers[self.subject.tools] = await self._open(self.subject.tools)
+
     async def prepare(self, case: EvalCase) -> PreparedCase:
         """Compose the input of a case. Raises ConverseError."""
         asker = await self._access(case)
@@ -159,6 +144,13 @@ class ModelSubject:
         asker = await self._access(prepared.case)
         item = await ask_within(budget, asker.ask, asker.estimator, prepared.value)
         return None if item is None else read_item(item)
+
+    async def estimate(self, prepared: PreparedCase) -> Decimal:
+        """Return the maximum cost of an answer in dollars; 0 without a limit."""
+        estimator = await self.find_estimator(prepared)
+        if estimator is None:
+            return Decimal(0)
+        return read_money(estimator.estimate(write_input(prepared.value)) * estimator.tries)
 
     async def find_estimator(self, prepared: PreparedCase) -> AnyEstimator | None:
         """Return the estimator of the maximum cost of an answer; ``None`` without a limit."""
@@ -298,13 +290,9 @@ class TaskSubject:
         self._digest = ""
         self._cents: float | None = None
         self._is_free = False
-        self._opening = asyncio.Lock()
 
     async def prepare(self, case: EvalCase) -> PreparedCase:
         """Find the variables of a case. Raises ConverseError."""
-        async with self._opening:
-            if not self._digest:
-                await self._check()
         variables = await asyncio.to_thread(find_variables, case)
         written = encode_document(dict(variables)).decode()
         key = digest_parts("task", self._digest, self.subject.model, written)
@@ -312,7 +300,7 @@ class TaskSubject:
         dollars = Decimal(0) if self._is_free else dollars
         return PreparedCase(case=case, key=key, value=variables, dollars=dollars)
 
-    async def _check(self) -> None:
+    async def open(self) -> None:
         """Check the task, and compute its maximum cost. Raises ConfigurationError."""
         reading = await asyncio.to_thread(examine_task, self._path, strict=False)
         check = await self._produce_adapter(None).check(self._path)
@@ -338,6 +326,11 @@ class TaskSubject:
             ensure_budgets=False,
         )
         return UniversalAdapter(config, application=self._application, predicates=self._predicates)
+
+    async def estimate(self, prepared: PreparedCase) -> Decimal:
+        """Return the maximum cost of a run in dollars; 0 without a limit."""
+        is_limited = self._cap is not None and not self._is_free
+        return Decimal(str(self._cents or 0)) / 100 if is_limited else Decimal(0)
 
     async def answer(self, prepared: PreparedCase, budget: EvalBudget) -> SubjectAnswer | None:
         """Run the task; return ``None`` if the budget is exhausted. Raises ConverseError."""

@@ -11,8 +11,8 @@ class TrialState(enum.StrEnum):
     """State of a trial.
 
     ``PASSED``: all judges say that the answer is good. ``FAILED``: a judge says that it is not.
-    ``ERROR``: there is no answer, or a judge could not judge it. ``UNTRIED``: nothing was sent,
-    because the cost was limited.
+    ``ERROR``: there is no answer, or a judge could not judge it. ``UNTRIED``: the subject or a
+    judge was not asked, because the cost is limited.
     """
 
     PASSED = "passed"
@@ -65,6 +65,7 @@ class JudgeVerdict:
         reason: Reason for the verdict, or for its absence.
         votes: For a model, its verdicts on the same answer; the majority decides.
         cost: Cost of the judge in dollars; ``None`` if it is unknown.
+        is_untried: Whether the model was not asked because the cost is limited.
     """
 
     judge: str
@@ -73,6 +74,7 @@ class JudgeVerdict:
     reason: str = ""
     votes: tuple[bool, ...] = ()
     cost: float | None = 0.0
+    is_untried: bool = False
 
 
 @frozen(kw_only=True)
@@ -102,6 +104,8 @@ class Trial:
             return TrialState.ERROR
         if any(each.passed is False for each in self.verdicts):
             return TrialState.FAILED
+        if any(each.is_untried for each in self.verdicts):
+            return TrialState.UNTRIED
         if any(each.passed is None for each in self.verdicts):
             return TrialState.ERROR
         return TrialState.PASSED

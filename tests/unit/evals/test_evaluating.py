@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -90,6 +91,24 @@ async def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
     assert all(each.answer and each.answer.is_cached for each in second.trials)
     found = [each.answer.text for each in third.trials if each.answer]
     assert found == ["First.", "First.", "Second.", "Second.", "Second.", "Second."]
+
+
+async def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
+    model = script_model(tmp_path, "m", write_judgment(True))
+    judge = EvalJudge(name="j", kind="model", question="Good?", model=model)
+    suite = ask("1?", judges=[judge])
+    await run_in(tmp_path, suite)
+    connection = sqlite3.connect(tmp_path / "cache" / "results.sqlite")
+    connection.execute("UPDATE results SET value = ?", (b"{",))
+    connection.commit()
+    connection.close()
+
+    mended = await run_in(tmp_path, suite)
+    again = await run_in(tmp_path, suite)
+
+    assert mended.holds
+    cached = [each.trials[0].answer and each.trials[0].answer.is_cached for each in (mended, again)]
+    assert cached == [False, True]
 
 
 async def test_equal_cases_are_asked_once(tmp_path: Path) -> None:
@@ -360,8 +379,55 @@ async def test_a_judging_model_is_within_the_budget(
 
     assert not [each for each in simulator.requests if each.method == "POST"]
     assert "the cost is limited" in report.trials[0].reason
-    assert not report.holds
+    assert str(report.trials[0].state) == "untried"
+    assert (report.untried, report.holds) == (1, False)
+    assert report.summarize()[0].rate.total == 0
     await application.close()
+
+
+async def test_a_request_that_the_cap_never_allows_is_foreseen(
+    tmp_path: Path, simulator: SynchronousSimulator
+) -> None:
+    """Without ``max_tokens``, the longest answer of a model is dear."""
+    application = produce_application("anthropic", simulator.url)
+    model = f"anthropic:{MODELS['anthropic']}"
+    brief = EvalSubject(name="brief", model=model, controls={"max_tokens": 10})
+    suite = ask("1?", subjects=[EvalSubject(name="long", model=model), brief, ECHO])
+    options = EvalOptions(cache=tmp_path, max_cost=Decimal("0.1"))
+
+    async with Evaluation(suite, options, application=application) as evaluation:
+        forecast = await evaluation.forecast()
+
+    assert list(forecast.too_dear) == ["long"]
+    assert forecast.too_dear["long"] > 1
+    await application.close()
+
+
+async def test_equal_answers_are_judged_once(
+    tmp_path: Path, simulator: SynchronousSimulator
+) -> None:
+    """Also if they come at the same time."""
+    application = produce_application("anthropic", simulator.url)
+    judge = EvalJudge(
+        name="j", kind="model", question="Good?", model=f"anthropic:{MODELS['anthropic']}"
+    )
+    verdict = write_judgment(True)
+    simulator.enqueue(*[ScriptedAnswer(parts=(Say(verdict),))] * 9)
+
+    report = await run_in(
+        tmp_path, ask("1?", judges=[judge], repeats=9), application=application, fresh=True
+    )
+
+    assert report.holds
+    assert len([each for each in simulator.requests if each.method == "POST"]) == 1
+    await application.close()
+
+
+async def test_an_unknown_model_is_named_once(tmp_path: Path) -> None:
+    unknown = EvalSubject(name="u", model="scripted:ecko")
+
+    with pytest.raises(UnknownNameError, match="ecko"):
+        await run_in(tmp_path, ask("1?", "2?", subjects=[unknown]))
 
 
 async def test_progress_counts_trials(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.evals.suites import CAPITALS, script_model, write_judgment, write_suite
+from support.screens.keyboards import Keyboard
+from vibe_llms.interfaces.cli.command_line import run
+from vibe_llms.testing.simulator import SynchronousSimulator
 
 Vibe = Callable[..., Any]
 
@@ -93,6 +97,9 @@ def test_a_judge_that_disagrees_is_warned_about(vibe: Vibe, home: Path) -> None:
 
     shown = vibe("eval", str(path))
 
+    again = vibe("eval", str(path))
+    assert "2 trials, 2 requests, no cost." in shown.err
+    assert "2 trials, 0 requests, no cost." in again.err
     assert shown.code == 0
     assert "Warning: The judge 'polite' agrees with 50% of 2 labels, kappa 0.00." in shown.err
     assert "do not rely on its verdicts" in shown.err
@@ -108,3 +115,51 @@ def test_hostile_names_do_not_control_the_terminal(
 
     assert "<script>" in shown.out
     assert "\x1b[35m" not in shown.out
+
+
+@pytest.fixture
+def simulator(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[SynchronousSimulator]:
+    """A vendor with prices, and a suite that asks it."""
+    model = "anthropic:claude-sonnet-4-5"
+    write_suite(home, PASSING.replace("scripted:echo", model).replace("repeats = 2", ""))
+    with SynchronousSimulator() as running:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-simulated")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+        yield running
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 9)])
+def test_the_user_is_asked_before_it_costs_anything(
+    simulator: SynchronousSimulator, keyboard: Keyboard, answer: str, code: int
+) -> None:
+    shown: list[str] = []
+    keyboard.plug_in()
+    keyboard.answer("[y/N]", f"{answer}\n", shown.append)
+
+    assert run(("eval", "suite.toml")) == code
+
+    assert "Run the suite? [y/N]" in shown[0]
+    assert len(simulator.requests) == (2 if answer == "y" else 0)
+
+
+def test_in_a_pipe_the_cost_is_said_and_nobody_asked(
+    vibe: Vibe, simulator: SynchronousSimulator
+) -> None:
+    shown = vibe("eval", "suite.toml")
+    again = vibe("eval", "suite.toml")
+
+    assert (shown.code, again.code) == (0, 0)
+    assert re.search(r"2 trials, 2 requests, about \$0\.01", shown.err)
+    assert "2 answers cached, 0 requests, no cost." in again.err
+    assert "Cost of this run: $0.00." in again.err
+
+
+def test_a_cap_that_allows_nothing_says_why(vibe: Vibe, simulator: SynchronousSimulator) -> None:
+    """The exit code is that of a limit, not of a failure."""
+    shown = vibe("eval", "suite.toml", "--max-cost", "0.01")
+
+    assert shown.code == 8, shown
+    assert simulator.requests == []
+    assert "Warning: An answer of 'echo' may cost up to $" in shown.err
+    assert "Set max_tokens" in shown.err
+    assert "2 trials not tried" in shown.err

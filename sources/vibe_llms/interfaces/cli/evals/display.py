@@ -92,8 +92,8 @@ def _compose_subject(summary: SubjectSummary) -> tuple[str, ...]:
     return (
         summary.subject,
         _write_rate(summary.rate),
-        f"{summary.rate.share:.0%}",
-        f"{low:.0%} to {high:.0%}",
+        f"{summary.rate.share:.0%}" if summary.rate.total else "",
+        f"{low:.0%} to {high:.0%}" if summary.rate.total else "",
         str(summary.errors or ""),
         seconds,
         write_dollars(summary.cost) if summary.cost else "",

@@ -85,7 +85,11 @@ async def run(
         async with evaluation:
             forecast = await evaluation.forecast()
             _confirm(forecast, evaluation, is_agreed=application.configuration.yes)
-            report = await _perform(evaluation)
+            try:
+                report = await _perform(evaluation)
+            except BaseException:  # including Ctrl-C
+                note("The answers so far are cached; the same command continues.")
+                raise
     finally:
         await application.close()
     if output is not None:
@@ -98,11 +102,17 @@ async def run(
 
 def _confirm(forecast: EvalForecast, evaluation: Evaluation, *, is_agreed: bool) -> None:
     """Say what a run will cost; on a terminal, ask before it costs anything. Raises TrustError."""
+    from vibe_llms.foundation.money import write_dollars
     from vibe_llms.interfaces.cli.consent import require_consent
     from vibe_llms.interfaces.cli.evals.display import describe_forecast
     from vibe_llms.interfaces.cli.keyboard import can_ask
 
     note(describe_forecast(forecast))
+    for name, amount in forecast.too_dear.items():
+        note(
+            f"Warning: An answer of {name!r} may cost up to {write_dollars(amount)}, more than the "
+            "cap, so that it is not asked. Set max_tokens in its controls, or raise the cap."
+        )
     is_free = not forecast.dollars and not forecast.unpriced
     if is_agreed or is_free or not can_ask():
         return
@@ -147,8 +157,8 @@ def conclude(report: EvalReport, comparison: EvalComparison | None, *, as_json: 
         note(f"Cost of this run: {write_dollars(Decimal(str(report.cost)))}{unpriced}.")
         if report.untried:
             note(
-                f"{write_count(report.untried, 'trial')} not tried: the cost is limited. "
-                "The same command with a higher --max-cost continues."
+                f"{write_count(report.untried, 'trial')} not tried, or not judged: the cost is "
+                "limited. The same command with a higher --max-cost continues."
             )
     return find_exit_code(report, comparison)
 
