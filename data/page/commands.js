@@ -12,6 +12,7 @@ const PAGES = [
   ['Runs', '#/runs'],
   ['Approvals', '#/approvals'],
   ['Conversations', '#/conversations'],
+  ['Memory', '#/memory'],
 ];
 
 export async function openCommands() {

@@ -1,4 +1,5 @@
 // The messages of a conversation, one article per canister.
+import { markSummary } from './compaction.js';
 import { complain, make, press, quote, save } from './elements.js';
 import { ask, fetchDocument } from './service.js';
 import { composeText } from './texts.js';
@@ -64,6 +65,7 @@ export function composeMessage(canister, index, { id, signal, verbs, level }) {
   } else {
     article.append(make('header', {}, head, mark), whole, foot);
   }
+  if (canister.summarizes) markSummary(article, canister);
   return article;
 }
 

@@ -24,6 +24,9 @@ const VIEWS = [
   [/^#\/runs\/([^/?]+)(?:\?.*)?$/, late(() => import('./watch-run.js'), 'showRun')],
   [/^#\/approvals$/, showApprovals],
   [/^#\/conversations$/, showConversations],
+  [/^#\/memory$/, async (...given) => (await import('./memory.js')).showMemory(...given)],
+  [/^#\/memory-new$/, async (main, signal) => (await import('./memory.js')).showMemory(main, signal, '', true)],
+  [/^#\/memory\/([^/]+)$/, async (...given) => (await import('./memory.js')).showMemory(...given)],
   [/^#\/conversations\/([^/]+)$/, showTalk],
 ];
 
@@ -52,6 +55,11 @@ async function countWaiting() {
   }
 }
 
+// The daemon serves notes only if it was told to.
+async function offerMemory() {
+  document.getElementById('memory').hidden = !(await offers('/notes', 'get'));
+}
+
 const go = begin(VIEWS, findHome, ['#/runs', 'All runs']);
 document.getElementById('show-commands').addEventListener('click', () => openCommands());
 addEventListener('keydown', (event) => {
@@ -65,3 +73,5 @@ document.addEventListener('model', async ({ detail }) => {
   if (location.hash === '#/talk') await go();
 });
 countWaiting();
+offerMemory();
+document.addEventListener('key', offerMemory);

@@ -88,11 +88,11 @@ export function post(path, body = {}) {
 }
 
 // Return whether the daemon offers a path; one that only shows runs cannot start any.
-export async function offers(path) {
+export async function offers(path, verb = 'post') {
   offered ??= ask('openapi.json').catch(() => null);
   const told = await offered;
   if (!told) offered = null;
-  return Boolean(told?.paths?.[path]?.post);
+  return Boolean(told?.paths?.[path]?.[verb]);
 }
 
 export async function fetchDocument(path, options) {

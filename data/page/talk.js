@@ -4,6 +4,7 @@ import { ask, fetchDocument, follow, post, Refusal } from './service.js';
 import { placeApprovals } from './approvals.js';
 import { encode } from './attachments.js';
 import { composeBranches, linkToComparison } from './branches.js';
+import { askToCompact, composePins, tellContinued } from './compaction.js';
 import { composeComposer } from './composer.js';
 import { composeLive } from './live.js';
 import { readText, tellFirstWords } from './messages.js';
@@ -133,6 +134,8 @@ async function showThread(main, signal, id, at) {
   let isBusy = false;
   let adopted = ''; // the model of a run that names none
 
+  const pins = composePins(path, attempt, say);
+
   const isActive = () => Boolean(run) && OPEN.has(run.state);
 
   async function attempt(perform) {
@@ -177,6 +180,7 @@ async function showThread(main, signal, id, at) {
     run = await findRun(id, signal);
     const { page, added } = await history.look();
     for (const each of added) if (each.role === 'user') pending.firstChild?.remove();
+    pins.adopt(page.metadata, history.element);
     live.settle(!isActive() || run.state === 'waiting');
     name = page.metadata.name ?? '';
     show(heading, quote(name || (await findFirstWords()) || id));
@@ -201,6 +205,7 @@ async function showThread(main, signal, id, at) {
     return [
       count(number, 'message'),
       parent ? [' · forked from ', make('a', { href: linkToTalk(parent) }, 'another conversation')] : null,
+      tellContinued(run),
       run ? [' · ', make('a', { href: `#/runs/${encodeURIComponent(id)}` }, 'Run')] : null,
       notices.map((each) => make('span', { class: 'warning' }, quote(each))),
     ];
@@ -234,6 +239,11 @@ async function showThread(main, signal, id, at) {
       for await (const event of follow(`runs/${encodeURIComponent(id)}/events`, run.sequence, signal)) {
         if (event.type === 'run.deleted') {
           location.hash = '#/talk';
+          return;
+        }
+        if (event.type === 'run.continued' && event.data.event.continues === id) {
+          say('Continues after a summary of the oldest messages.');
+          goTo(event.data.event.conversation);
           return;
         }
         const isNear = innerHeight + scrollY > document.documentElement.scrollHeight - NEAR;
@@ -271,7 +281,7 @@ async function showThread(main, signal, id, at) {
   // A run that has the same model and tools takes the message; otherwise the conversation gets
   // another run.
   async function deliver(content) {
-    if (run && (isActive() || !offers || isSame(run.spec, choice, adopted))) {
+    if (run && !run.continued_in && (isActive() || !offers || isSame(run.spec, choice, adopted))) {
       run = await post(`runs/${encodeURIComponent(id)}/messages`, { content });
     } else {
       run = await start({ conversation: id, input: { role: 'user', content } });
@@ -353,6 +363,7 @@ async function showThread(main, signal, id, at) {
       text && ['user', 'assistant'].includes(canister.role) ? composeCopy(() => text, { 'aria-label': `Copy message ${index + 1}` }) : null,
       offers && canister.role === 'user' && text && isSendable(canister) ? tell('Edit', 'edit', (event) => edit(event.target.closest('article'), index)) : null,
       offers && canister.role === 'assistant' ? tell('Retry', 'retry', () => retry(index)) : null,
+      pins.compose(canister, index),
       press('Fork', () => goToFork(index + 1), { class: 'quiet fork', 'aria-label': `Fork after message ${index + 1}` }),
     ].filter(Boolean);
   }
@@ -369,6 +380,13 @@ async function showThread(main, signal, id, at) {
     attempt(async () => {
       const other = await chooseOther(id);
       if (other) location.hash = linkToComparison(id, other);
+    });
+  const compact = () =>
+    attempt(async () => {
+      if (!(await askToCompact(path))) return;
+      run = await start({ conversation: id, compact: true });
+      say('Summarizing…');
+      await refresh();
     });
   const write = () =>
     attempt(async () => {
@@ -392,6 +410,7 @@ async function showThread(main, signal, id, at) {
     press('Rename', rename, { id: 'rename' }),
     press('Fork', () => goToFork(), { id: 'fork' }),
     press('Compare', compare, { id: 'compare' }),
+    press('Compact', compact, { id: 'compact', hidden: true }),
     make('span', { class: 'joined' }, press('Export as', write, { id: 'export' }), form),
   );
   const foot = make('div', { class: 'foot' });
@@ -414,6 +433,7 @@ async function showThread(main, signal, id, at) {
     if (run?.kind !== 'flow' && !isActive()) show(foot, composeAdvice());
     return;
   }
+  actions.querySelector('#compact').hidden = run?.kind === 'flow';
   const chips = composeChoices(offers, choice);
   show(composer.chips, chips.model, chips.tools);
   history.update();
@@ -456,7 +476,7 @@ function adoptSpec(choice, spec, model) {
   if (spec) choice.ensembles = spec.ensembles ?? [];
 }
 
-function omitChoice({ model, ensembles, skills, task, variables, ...rest } = {}) {
+function omitChoice({ model, ensembles, skills, task, variables, compact, ...rest } = {}) {
   return rest;
 }
 

@@ -24,7 +24,7 @@ def compose_page_headers(call: HttpCall) -> dict[str, str]:
     }
     if PREFLIGHT_HEADER in call.headers:
         headers |= {
-            "access-control-allow-methods": "GET, POST, DELETE",
+            "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
             "access-control-allow-headers": call.headers.get("access-control-request-headers", "*"),
             "access-control-max-age": str(_CACHED_SECONDS),
         }

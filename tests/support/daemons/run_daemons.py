@@ -72,6 +72,7 @@ async def serving(
     seconds: float = 30.0,
     watchers: int = 5_000,
     shared: ConversationStore | None = None,
+    memory: bool = False,
     **settings: Any,
 ) -> AsyncIterator[Daemon]:
     """Serve the runs of a folder.
@@ -82,6 +83,7 @@ async def serving(
         seconds: The time limit.
         watchers: How many event streams may be open at once.
         shared: The store; by default one of files in the folder.
+        memory: Whether notes are served.
         settings: More arguments of the service.
     """
     premises = Premises(tmp_path, shared=shared)
@@ -92,7 +94,7 @@ async def serving(
     service = produce_service(
         premises.runs.application,
         premises.store,
-        AgentsSettings(watchers=watchers),
+        AgentsSettings(watchers=watchers, memory=memory),
         produce_tools=produce_tools,
         hosting=FAST,
         **settings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from vibe_llms.agents.notes import NoteSummary, StoredNote
 from vibe_llms.agents.offers import ModelOffer
 from vibe_llms.agents.skills import SkillOffer
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
@@ -12,6 +13,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.class_schemas import describe_class
 from vibe_llms.flows.outlines import Outline
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.memory.searching import NoteHit
 from vibe_llms.runs.steps import StepPage
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.waiting import Waiting
@@ -122,6 +124,12 @@ CHANGED_CONVERSATION: Final[JsonObject] = {
     "required": ["id", "metadata"],
     "properties": {"id": _TEXT, "metadata": _METADATA},
 }
+NOTES: Final = _extend(
+    _list("Notes", {"anyOf": [describe_class(NoteSummary), describe_class(NoteHit)]}),
+    has_more=_FLAG,
+    notices={"type": "array", "items": _TEXT},
+)
+NOTE: Final = describe_class(StoredNote, "Note")
 FORKED_CONVERSATION: Final[JsonObject] = {
     "title": "ForkedConversation",
     "type": "object",

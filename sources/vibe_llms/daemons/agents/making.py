@@ -94,7 +94,13 @@ def produce_service(
     access = RouteAccess(
         authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started
     )
-    routes, drain = produce_routes(runs, subscriptions, access, watchers=settings.watchers)
+    routes, drain = produce_routes(
+        runs,
+        subscriptions,
+        access,
+        watchers=settings.watchers,
+        has_memory=settings.memory,
+    )
 
     async def stop() -> None:
         for part in (availability, attachments, host, pool, authorizer):

@@ -9,6 +9,7 @@ import attrs
 import msgspec
 
 from vibe_llms.agents.local import CONFLICTS
+from vibe_llms.agents.notes import VERSION
 from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.dialects.client_answers import (
@@ -232,7 +233,7 @@ def write_error(error: ConverseError) -> ErrorAnswer:
         error = UnknownConversationError(identity=error.identity)
     fault, status = classify_error(error)
     match error:
-        case UnknownConversationError() | UnknownNameError(kind="content"):
+        case UnknownConversationError() | UnknownNameError(kind="content" | "note"):
             status = 404
         case LimitError(limit="watchers"):
             status = 429
@@ -240,6 +241,10 @@ def write_error(error: ConverseError) -> ErrorAnswer:
             fault, status = ProviderFault.INVALID_REQUEST, 400
         case UnknownNameError(kind="waiting call"):
             status = 409
+        case RequestError(path="if-match"):
+            status = 428
+        case RequestError() if error.path == VERSION:
+            status = 412
         case RequestError() if error.path in CONFLICTS:
             status = 409
         case UnknownNameError():

@@ -106,4 +106,5 @@ CONVERSATION_CHANGE: Final[JsonObject] = {
     ),
     "minProperties": 1,
 }
+NOTE: Final = _describe("text", text=TEXT)
 CONVERSATION_FORK: Final = _describe(from_index={"type": ["integer", "null"], "minimum": 0})

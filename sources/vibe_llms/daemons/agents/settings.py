@@ -37,6 +37,8 @@ class AgentsSettings:
         hosts: Further host names of the daemon, and origins whose pages may send requests: with a
             port, such as ``localhost:5173``, or as a whole origin, such as ``tauri://localhost``.
             All others are refused.
+        memory: Serve the notes of each caller; without an authorizer, those of the user of this
+            machine.
         gateway: Address of the gateway that serves all models.
         runner: URL of the database in which runs are queued for workers. By default there is no
             queue: the daemon executes runs itself.
@@ -51,6 +53,7 @@ class AgentsSettings:
     attached_seconds: Count = 30
     authorizer: str | None = None
     hosts: Strings = ()
+    memory: bool = False
     gateway: str | None = None
     runner: str = LOCAL
     queues: String = DEFAULT_QUEUE

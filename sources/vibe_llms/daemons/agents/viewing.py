@@ -82,7 +82,12 @@ def produce_view(
     access = RouteAccess(authorizer=KeyHolder(key), hosts=hosts)
     subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
     routes, drain = produce_routes(
-        runs, subscriptions, access, watchers=WATCHERS, can_execute=False
+        runs,
+        subscriptions,
+        access,
+        watchers=WATCHERS,
+        can_execute=False,
+        has_memory=True,
     )
     service = Service(routes, on_drain=drain)
     add_health(service, admit=access.admit, needs_key=True, page=PAGE_PATH.removeprefix("/"))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     callback=refuse_empty,
     help="Shared queue: sqlite:///FILE or postgresql://… [default: a private one]",
 )
+@click.option("--memory", is_flag=True, help="Serve notes, too: users may read and change theirs.")
 @daemon_options(8010, config="Settings file of the daemon.")
 def agents(file: Path | None, log: bool, yes: bool, **options: Any) -> None:
     """Run agents in the background; they continue after the client disconnects.
@@ -53,7 +54,9 @@ def agents(file: Path | None, log: bool, yes: bool, **options: Any) -> None:
     from vibe_llms.tables.documents import read_file
 
     settings = AgentsSettings() if file is None else read_file(AgentsSettings, file)
-    own_options = {name: options.pop(name) for name in ("authorizer", "gateway", "runner")}
+    own_options = {
+        name: options.pop(name) for name in ("authorizer", "gateway", "memory", "runner")
+    }
     changes = {name: value for name, value in own_options.items() if value}
     # The remaining options are those of the server.
     settings = attrs.evolve(settings, server=override(settings.server, options), **changes)
