@@ -37,7 +37,7 @@ phases.coverage.enabled = false
 checks.negative_data_rejection.enabled = false
 [[operations]]
 # Fields of the protocol that are free, and a model that a thread at rest does not need.
-include-path-regex = "^/(ag-ui|ai-sdk)$"
+include-path-regex = "^/(ag-ui|ai-sdk|a2a|.well-known/agent-card.json)$"
 checks.negative_data_rejection.enabled = false
 [[operations]]
 include-path-regex = "^/ai-sdk/.*/stream$"

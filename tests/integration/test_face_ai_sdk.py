@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.faces.facing import FAIL, LOOK, PAY, facing, facing_friends, think
+from support.faces.facing import FAIL, LOOK, PAY, facing, facing_friends, read_events, think
 from support.runs.acting import invoke, say
 from support.runs.scripting import hold_slow_answers
 
@@ -153,9 +153,9 @@ async def test_a_stream_is_resumed_until_the_run_is_over(
         async with session.get(url) as answer:
             assert answer.status == 200
             may_go.set()
-            told = await answer.text()
-        assert told.endswith("data: [DONE]\n\n")
-        assert "".join(each for each in ("First", "Second") if each in told) == "FirstSecond"
+            told = await answer.read()
+        assert told.endswith(b"data: [DONE]\n\n")
+        assert read_text(read_events(told)) == "First.Second."
         async with session.get(url) as answer:
             assert answer.status == 204
 

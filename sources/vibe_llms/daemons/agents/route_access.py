@@ -13,7 +13,7 @@ from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.routes import Route
+from vibe_llms.daemons.routes import ErrorWriter, Route
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
@@ -46,6 +46,7 @@ class RouteRow:
         status: Status of a successful answer.
         is_admitted: Whether its requests count against the limit of concurrent requests.
         needs_host: Whether it starts or resumes a run, which this process has to execute.
+        write_error: Writes errors in the protocol of the path's clients.
     """
 
     method: str
@@ -60,6 +61,7 @@ class RouteRow:
     status: int = attrs.field(default=200, kw_only=True)
     is_admitted: bool = attrs.field(default=True, kw_only=True)
     needs_host: bool = attrs.field(default=False, kw_only=True)
+    write_error: ErrorWriter = attrs.field(default=write_error, kw_only=True)
 
 
 @frozen(kw_only=True)
@@ -93,7 +95,7 @@ class RouteAccess:
             method=row.method,
             pattern=row.pattern,
             handler=answer,
-            write_error=write_error,
+            write_error=row.write_error,
             is_admitted=row.is_admitted,
             operation=ApiOperation(
                 summary=row.summary,

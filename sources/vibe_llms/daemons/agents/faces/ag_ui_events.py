@@ -7,6 +7,11 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.daemons.agents.faces.approvals import (
+    RESPONSE_SCHEMA,
+    ask_approval,
+    describe_approval,
+)
 from vibe_llms.daemons.agents.faces.media import (
     describe_media,
     write_link,
@@ -52,18 +57,6 @@ from vibe_llms.runs.waiting import Waiting
 VERSION: Final = "1.0"
 NAMESPACE: Final = "vibe"
 """Key of our fields in metadata, and beginning of the names of our custom events."""
-
-RESPONSE_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "required": ["decision"],
-    "properties": {
-        "decision": {"enum": ["allow", "deny", "edit"]},
-        "arguments": {"type": "object", "description": "Other arguments, for an edit."},
-        "reason": {"type": "string", "description": "Reason, for the model."},
-        "scope": {"enum": ["once", "call", "always"]},
-    },
-}
-"""Schema of the answer to an interrupt."""
 
 _MESSAGES: Final = {
     "text": ("TEXT_MESSAGE", "assistant"),
@@ -251,24 +244,14 @@ def _write_result(step: CallEnded) -> JsonObject:
 
 
 def _write_interrupt(waiting: Waiting, call: ToldCall | None) -> JsonObject:
-    request = waiting.request
-    doubt = " It was started before, and may have taken effect." if request.in_doubt else ""
     place: JsonObject = {"toolCallId": call.id} if call else {}
     return {
-        "id": identify_approval(waiting.key, request.digest),
+        "id": identify_approval(waiting.key, waiting.request.digest),
         "reason": "tool_approval",
         **place,
-        "message": f"Allow the call of {request.name}?{doubt}",
+        "message": ask_approval(waiting),
         "responseSchema": RESPONSE_SCHEMA,
-        "metadata": {
-            NAMESPACE: {
-                "name": request.name,
-                "arguments": request.arguments,
-                "description": request.description,
-                "effect": request.effect,
-                "inDoubt": request.in_doubt,
-            }
-        },
+        "metadata": {NAMESPACE: describe_approval(waiting)},
     }
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
+from vibe_llms.daemons.agents.faces.approvals import read_decision
 from vibe_llms.daemons.agents.faces.media import read_base64, read_link
 from vibe_llms.daemons.agents.route_access import refuse
 from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.invocables.approvals import Approval, Decision, Scope
+from vibe_llms.invocables.approvals import Approval, Decision
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -22,11 +21,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, TextualContent
 
 _MEDIA: Final = frozenset({"image", "audio", "video", "document"})
-_DECISIONS: Final[Mapping[object, Decision]] = {
-    **{each.value: each for each in Decision},
-    True: Decision.ALLOW,
-    False: Decision.DENY,
-}
 
 
 @frozen(kw_only=True)
@@ -166,25 +160,7 @@ def _read_resume(fields: Mapping[str, Any], place: str) -> tuple[str, Approval]:
     payload, status = fields.get("payload"), fields.get("status")
     if status == "cancelled":
         return identity, Approval(digest="", decision=Decision.DENY, reason="It was cancelled.")
+    if status != "resolved":
+        raise refuse(place, "The status must be resolved or cancelled.")
     table = payload if isinstance(payload, Mapping) else {"decision": payload}
-    decision = _DECISIONS.get(_hashable(table.get("decision", table.get("approved"))))
-    if status != "resolved" or decision is None:
-        raise refuse(place, "The payload must have a decision: allow, deny or edit.")
-    arguments, reason = table.get("arguments"), table.get("reason", "")
-    scope = _hashable(table.get("scope", Scope.ONCE.value))
-    if not isinstance(reason, str) or scope not in {each.value for each in Scope}:
-        raise refuse(place, "The reason must be a text, and the scope once, call or always.")
-    if arguments is not None and not isinstance(arguments, str):
-        arguments = msgspec.json.encode(arguments).decode()
-    approval = Approval(
-        digest="",
-        decision=decision,
-        arguments=arguments,
-        reason=reason,
-        scope=Scope(str(scope)),
-    )
-    return identity, approval
-
-
-def _hashable(value: object) -> object:
-    return value if isinstance(value, (str, bool)) else None
+    return identity, read_decision(table, place)

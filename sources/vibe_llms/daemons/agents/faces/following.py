@@ -104,11 +104,11 @@ class RunFollower:
         event = logged.event
         if not isinstance(event, GenerationFinishedEvent):
             return ()
-        found = _find_answer(self._stored, event)
+        found = find_answer(self._stored, event)
         if len(found) < event.canisters:
             history = await asyncio.to_thread(self._runs.store.read, self.run_id)
             self._stored = history.canisters
-            found = _find_answer(self._stored, event)
+            found = find_answer(self._stored, event)
         if len(found) < event.canisters:
             raise StoreError(detail=f"An answer of the run {self.run_id} is not stored.")
         return found
@@ -173,7 +173,7 @@ async def find_start(runs: LocalRuns, run_id: str) -> int:
     return await asyncio.to_thread(find)
 
 
-def _find_answer(
+def find_answer(
     stored: Sequence[AnyCanister], event: GenerationFinishedEvent
 ) -> Sequence[AnyCanister]:
     """Return the canisters of an answer, which follow the last canister that was sent."""

@@ -13,6 +13,7 @@ import msgspec
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.conversations.canister_media import hydrate, needs_content_store
+from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.faces.following import RunFollower
 from vibe_llms.daemons.agents.faces.steps import (
     CallEnded,
@@ -71,7 +72,9 @@ async def follow_run(parts: FaceParts, place: RunPlace, subject: str) -> AsyncGe
     follower = RunFollower(parts.runs, parts.subscriptions, place.run_id, subject)
     async with aclosing(follower.follow(place.start, place.after)) as steps:
         async for step in steps:
-            yield await _load_media(parts, step)
+            if _has_media(step):
+                step = await asyncio.to_thread(load_step_media, parts.runs.store, step)
+            yield step
 
 
 async def serve_run(
@@ -141,15 +144,26 @@ async def load_media(parts: FaceParts, canisters: Sequence[AnyCanister]) -> Sequ
     return await asyncio.to_thread(hydrate, canisters, parts.runs.store.contents)
 
 
-async def _load_media(parts: FaceParts, step: Step) -> Step:
-    """Return a step with the data of its media."""
+def load_step_media(store: ConversationStore, step: Step) -> Step:
+    """Return a step with the data of its media. Does file work."""
     match step:
         case PartsWithdrawn():
-            return attrs.evolve(step, conversation=await load_media(parts, step.conversation))
+            return attrs.evolve(step, conversation=hydrate(step.conversation, store.contents))
         case PartEnded(content=content) if isinstance(content, MEDIA_CLASSES):
-            (answer,) = await load_media(parts, (AssistantCanister(content),))
+            (answer,) = hydrate((AssistantCanister(content),), store.contents)
             return attrs.evolve(step, content=answer.content[0])
         case CallEnded(result=result):
-            (whole,) = await load_media(parts, (result,))
+            (whole,) = hydrate((result,), store.contents)
             return attrs.evolve(step, result=attrs.evolve(result, content=whole.content))
     return step
+
+
+def _has_media(step: Step) -> bool:
+    match step:
+        case PartsWithdrawn():
+            return needs_content_store(step.conversation)
+        case PartEnded():
+            return isinstance(step.content, MEDIA_CLASSES)
+        case CallEnded():
+            return needs_content_store((step.result,))
+    return False

@@ -138,13 +138,20 @@ async def find_thread(runs: LocalRuns, thread_id: str, subject: str) -> Thread:
             return Thread(
                 id=thread_id, subject=subject, conversation=identity, branch=0, exists=False
             )
-        canisters = runs.store.read(found.conversation).canisters
-        stored = {each.id for each in canisters}
-        requested = _list_requested(runs, found.conversation)
-        pending = tuple(each for each in requested if each.id not in stored)
-        return attrs.evolve(found, canisters=canisters, pending=pending)
+        return _load(runs, found)
 
     return await asyncio.to_thread(find)
+
+
+async def open_thread(runs: LocalRuns, conversation: str, subject: str) -> Thread:
+    """Return the thread that is a conversation. Raises UnknownConversationError."""
+
+    def read() -> Thread:
+        runs.ensure_access(conversation, subject)
+        thread = Thread(id=conversation, subject=subject, conversation=conversation, branch=0)
+        return _load(runs, thread)
+
+    return await asyncio.to_thread(read)
 
 
 async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
@@ -281,6 +288,15 @@ async def _count_events(runs: LocalRuns, thread: Thread) -> int:
     with suppress(UnknownConversationError):  # a conversation without a run
         return await runs.count_events(thread.conversation, subject=thread.subject)
     return 0
+
+
+def _load(runs: LocalRuns, thread: Thread) -> Thread:
+    """Return a thread with the messages of its conversation."""
+    canisters = runs.store.read(thread.conversation).canisters
+    stored = {each.id for each in canisters}
+    requested = _list_requested(runs, thread.conversation)
+    pending = tuple(each for each in requested if each.id not in stored)
+    return attrs.evolve(thread, canisters=canisters, pending=pending)
 
 
 def _list_requested(runs: LocalRuns, identity: str) -> Iterator[AnyCanister]:
