@@ -13,6 +13,7 @@ from support.flows.flow_tasks import compose_task
 from support.gateways.authorizers import KeyAuthorizer
 from support.runs.acting import invoke, say
 from support.runs.scripting import hold_slow_answers
+from vibe_llms.invocables import produce_invoker
 
 pytestmark = pytest.mark.slow
 
@@ -163,6 +164,42 @@ async def test_a_run_goes_on_without_its_client(
         assert run["steps"] == 2
 
 
+async def test_a_client_that_leaves_during_a_call_comes_back_to_its_result(tmp_path: Path) -> None:
+    may_go, calls = asyncio.Event(), []
+
+    async def dig() -> str:
+        """Digs."""
+        calls.append(1)
+        await may_go.wait()
+        return "gold"
+
+    async with facing(tmp_path, "/ag-ui", produce_invoker(dig)) as face:
+        body = compose(face.write_script([invoke("dig")], DONE), ask("1", "Dig."))
+        async with face.daemon.session.post(face.url, json=body) as stream:
+            await stream.content.readuntil(b"TOOL_CALL_END")
+        returning = [asyncio.create_task(face.post(body)) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        may_go.set()
+        for events in await asyncio.gather(*returning):
+            (result,) = [each for each in events if each["type"] == "TOOL_CALL_RESULT"]
+            (call,) = [each for each in events if each["type"] == "TOOL_CALL_START"]
+            assert (result["content"], result["toolCallId"]) == ("gold", call["toolCallId"])
+            assert read_text(events) == DONE[0]["text"]
+        assert calls == [1]
+
+
+async def test_each_event_of_a_run_that_rests_is_followed_to_its_end(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/ag-ui", PAY) as face:
+        spec = face.write_script([invoke("pay", to="Ann")], DONE)
+        await face.post(compose(spec, ask("1", "Pay.")))
+        (run,) = (await face.daemon.ask("GET", "/runs"))[1]["data"]
+        await face.daemon.ask("POST", f"/runs/{run['id']}/detach")  # adds an event while it waits
+        again = await face.post(compose(spec, ask("1", "Pay.")))
+        assert again[-1]["outcome"]["type"] == "interrupt"
+        more = await face.post(compose(spec, ask("1", "Pay."), ask("2", "Hurry.")))
+        assert more[-1]["outcome"]["type"] == "interrupt"
+
+
 async def test_a_stop_and_a_failure_end_the_stream(tmp_path: Path) -> None:
     async with facing(tmp_path, "/ag-ui", PAY) as face:
         spec = face.write_script([invoke("pay", to="Ann")], DONE)
@@ -205,6 +242,7 @@ async def test_a_flow_tells_its_nodes(tmp_path: Path) -> None:
         {"forwardedProps": {"run": []}},
         {"forwardedProps": {"run": {"attached": 5}}},
         {"forwardedProps": {"run": {"model": "nobody:x"}}},
+        {"messages": [{"id": "1", "role": "user", "content": [{"type": ["image"], "source": {}}]}]},
     ],
 )
 async def test_an_invalid_input_is_refused(tmp_path: Path, change: Any) -> None:

@@ -135,7 +135,7 @@ def _read_part(part: Mapping[str, Any], place: str) -> AnyContent:
     if kind == "text":
         return TextualContent(_read_text(part, "text", f"{place}.text"))
     source = part.get("source")
-    if kind not in _MEDIA or not isinstance(source, Mapping):
+    if not isinstance(kind, str) or kind not in _MEDIA or not isinstance(source, Mapping):
         raise refuse(place, "A part must be a text, or an image, audio, video or document.")
     name = part["metadata"].get("name") if isinstance(part.get("metadata"), Mapping) else None
     name = name if isinstance(name, str) else None

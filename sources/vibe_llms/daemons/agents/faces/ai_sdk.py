@@ -134,7 +134,7 @@ class AiSdkFace:
             body = await read_json_body(call)
             with call.cancelling_on_disconnect():
                 request = await perform_sized(body, partial(read_chat_request, body))
-                spec = read_spec(call, request.run, "run")
+                spec = read_spec(call, request.run, "body.run")
             thread = await find_thread(runs, request.chat_id, subject)
             place, late = await self._advance(thread, request, spec)
             losses = [*request.losses]

@@ -14,8 +14,13 @@ from vibe_llms.agents.run_followers import read_event
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
 from vibe_llms.daemons.agents.faces.walking import Walk
-from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent, RunSuspendedEvent
-from vibe_llms.events.flow import FlowEndedEvent, VisitEvent
+from vibe_llms.events.engine import (
+    GenerationFinishedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent, StopRequestedEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import (
@@ -39,6 +44,8 @@ _MAY_SETTLE: Final = (
     StopRequestedEvent,
 )
 """Events after which a run may have settled."""
+
+_STARTS: Final = (FlowStartedEvent, RunStartedEvent)
 
 
 class RunFollower:
@@ -73,6 +80,7 @@ class RunFollower:
             StoreError: The log or the conversation cannot be read.
         """
         last = await self._runs.count_events(self.run_id, subject=self._subject)
+        may_settle = False
         with self._subscriptions.subscribe(self.run_id, start - 1, last, ends=True) as subscription:
             while data := await subscription.receive():
                 for event in _read_frames(data):
@@ -89,11 +97,16 @@ class RunFollower:
                                 yield attrs.evolve(step, conversation=self._stored)
                             elif is_new:
                                 yield step
-                        if event.sequence >= last and (
-                            settled := await self._settle(event, is_last=event.sequence == last)
-                        ):
-                            yield settled
-                            return
+                        if isinstance(event.event, _MAY_SETTLE):
+                            may_settle = True
+                        elif isinstance(event.event, _STARTS):
+                            may_settle = False
+                        is_end = may_settle or event.sequence == last
+                        if event.sequence >= last and is_end:
+                            settled = await self._settle(event.sequence)
+                            if settled is not None:
+                                yield settled
+                                return
                     del event
                 del data
         summary = await self._runs.find(self.run_id, subject=self._subject)
@@ -113,12 +126,10 @@ class RunFollower:
             raise StoreError(detail=f"An answer of the run {self.run_id} is not stored.")
         return found
 
-    async def _settle(self, logged: LoggedEvent, *, is_last: bool) -> Settled | None:
-        """Return the end of the walk if the run has settled with this event."""
-        if not is_last and not isinstance(logged.event, _MAY_SETTLE):
-            return None
+    async def _settle(self, sequence: int) -> Settled | None:
+        """Return the end of the walk if the run has settled with an event of this number."""
         summary = await self._runs.find(self.run_id, subject=self._subject)
-        if summary.sequence > logged.sequence:
+        if summary.sequence > sequence:
             return None  # later events decide
         if summary.state == "waiting":
             waiting = await self._runs.survey_approvals(self.run_id, subject=self._subject)
