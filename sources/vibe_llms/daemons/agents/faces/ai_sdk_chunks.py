@@ -216,23 +216,23 @@ def _write_result(step: CallEnded) -> JsonObject:
 
 
 def _describe_content(content: AnyContent) -> JsonObject:
-    if isinstance(content, MEDIA_CLASSES):
+    if isinstance(content, MEDIA_CLASSES) and (url := write_link(content)):
         return {
             "type": "file",
             "mediaType": content.mime_type,
-            "url": write_link(content),
+            "url": url,
             "filename": content.name,
         }
     return {"type": "text", "text": write_text((content,))}
 
 
 def _write_content(content: AnyContent) -> JsonObject:
-    if isinstance(content, MEDIA_CLASSES):
+    if isinstance(content, MEDIA_CLASSES) and (url := write_link(content)):
         metadata: JsonObject = {NAMESPACE: {"name": content.name, "text": describe_media(content)}}
         return {
             "type": "file",
             "mediaType": content.mime_type,
-            "url": write_link(content),
+            "url": url,
             "providerMetadata": metadata,
         }
     kind = f"{content.native.protocol}.{content.kind}" if isinstance(content, NativeContent) else ""
