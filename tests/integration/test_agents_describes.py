@@ -179,7 +179,7 @@ async def narrow(daemon: Daemon, told: Any) -> None:
                     parameter["example"] = found
                 elif found:
                     parameter["schema"]["enum"] = [found, "none"]
-                if parameter["name"] == "model":  # of a run
+                if parameter["name"] == "model" and method == "post":  # of a run
                     parameter["required"], parameter["schema"] = True, {"enum": [spec["model"]]}
                 if parameter["name"] == "follow":  # else a stream goes on
                     parameter["required"], parameter["schema"] = True, {"enum": ["false"]}
