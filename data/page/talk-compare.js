@@ -54,7 +54,7 @@ function linkTo(id, index) {
 async function nameSide(place, id, signal) {
   const { data } = await ask(`conversations/${encodeURIComponent(id)}/family`, { signal });
   const row = data.find((each) => each.id === id);
-  if (row) show(place, quote(row.name || row.own_words || titleOf(row)));
+  if (row) show(place, quote(row.own_words || titleOf(row)));
 }
 
 function tellCommon({ common, count: number }, first) {
@@ -98,7 +98,7 @@ function composeSide(canister, words, change, id, side) {
   return make(
     'article',
     { class: `side ${change}`, 'aria-label': `${side}: ${role}, message ${canister.index + 1}` },
-    make('header', {}, make('a', { class: 'facts', href: linkTo(id, canister.index) }, `${role}, message ${canister.index + 1}`), make('span', { class: 'facts' }, quote(reveal(model)))),
+    make('header', {}, make('span', { class: 'facts' }, `${side} · `), make('a', { class: 'facts', href: linkTo(id, canister.index) }, `${role}, message ${canister.index + 1}`), make('span', { class: 'facts' }, quote(reveal(model)))),
     make('div', { class: 'text', dir: 'auto' }, pieces.map(([kind, text], at) => (kind === 'equal' ? shorten(text, at === 0, at === pieces.length - 1) : make(tag, {}, text)))),
   );
 }

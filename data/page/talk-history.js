@@ -218,6 +218,6 @@ export function composeHistory(id, signal, { verbs, mark }) {
     });
   }
   addEventListener('scroll', schedule, { signal, passive: true });
-  addEventListener('resize', () => ((heights.length = 0), schedule()), { signal });
+  addEventListener('resize', schedule, { signal });
   return { element, look, access, show, end, update, count: () => total };
 }

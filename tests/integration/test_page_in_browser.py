@@ -153,6 +153,7 @@ async def test_whoever_cannot_see_the_page_is_told_what_there_is(tab: Tab, tmp_p
         assert await survey_page(tab, f"{daemon.url}/page/#/runs", "no runs yet") == ["Runs"]
         run_id = await daemon.start([invoke("pay", to="Ann", amount=7)], DONE)
         await daemon.premises.wait(run_id, "waiting")
+        _, fork = await daemon.ask("POST", f"/conversations/{run_id}/fork")
         for page, text in (
             ("runs", "waiting"),
             ("approvals", '"amount": 7'),
@@ -161,6 +162,8 @@ async def test_whoever_cannot_see_the_page_is_told_what_there_is(tab: Tab, tmp_p
             ("talk", "Start a conversation"),
             (f"talk/{run_id}", "Calls"),
             (f"conversations/{run_id}", "Calls"),
+            (f"talk/{fork['id']}", "2 branches"),
+            (f"compare/{run_id}/{fork['id']}", "No differences"),
         ):
             await survey_page(tab, f"{daemon.url}/page/#/{page}", text)
             await tab.look(width=320)  # a phone's, or four times as large
@@ -308,7 +311,7 @@ async def test_a_picture_is_seen_and_a_file_can_be_kept(tab: Tab, tmp_path: Path
         await tab.wait_for("document.querySelector('.media img')?.naturalWidth === 1")
         downloads = {"behavior": "allow", "downloadPath": str(tmp_path)}
         await tab.call("Page.setDownloadBehavior", **downloads)
-        await tab.click(".media button")
+        await tab.click(".media:not(.picture) button")
         async with asyncio.timeout(60):
             while not (tmp_path / "x.html").exists():  # noqa: ASYNC110  # the browser tells nobody
                 await asyncio.sleep(0.02)

@@ -92,7 +92,7 @@ def apply_skills(
         return spec, canisters
     if spec.task is not None:
         raise _refuse("Flows have prompts of their own; pass no skills.")
-    skills = [_find(name, application) for name in spec.skills]
+    skills = [_find(name, application) for name in dict.fromkeys(spec.skills)]
     controls: dict[str, Any] = {}
     for skill in reversed(skills):
         controls |= skill.controls

@@ -69,7 +69,7 @@ def test_their_settings_are_defaults_and_their_instructions_come_first(
     application: Application,
 ) -> None:
     asked = UserCanister("What is rain?")
-    spec = RunSpec(skills=("poet", "kind"), ensembles=("time",), controls={"top_p": 0.9})
+    spec = RunSpec(skills=("poet", "kind", "poet"), ensembles=("time",), controls={"top_p": 0.9})
     completed, canisters = apply_skills(spec, [asked], application)
     assert [text_of(each) for each in canisters] == [
         "You are a poet from Chile.\n\nBe kind.",
