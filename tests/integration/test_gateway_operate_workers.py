@@ -27,7 +27,8 @@ REQUESTS = 24
 
 
 @pytest.mark.slow
-async def test_any_process_answers_for_all(tmp_path: Path) -> None:
+async def test_any_process_answers_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # the gateway is killed in the end
     keys = tmp_path / ".local" / "share" / "vibe-llms" / "authorizers" / "keys"
     key = create_key(keys, "root", operator=True)
     (tmp_path / "gateway.toml").write_text(SETTINGS)

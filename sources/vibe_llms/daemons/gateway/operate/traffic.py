@@ -105,7 +105,7 @@ class Traffic:
 
     Attributes:
         now: Time of this answer.
-        workers: Number of worker processes whose requests are counted.
+        workers: Number of worker processes. Requests of those that have ended count, too.
         counted_since: Time since which they are counted.
         busy, waiting: Requests being answered, and queued.
         bucket_seconds: Length of a bucket.
@@ -156,7 +156,7 @@ def compose_traffic(states: Sequence[WorkerState], now: float) -> Traffic:
     every = [bucket for group in (*buckets, present) for bucket in group]
     return Traffic(
         now=_write(now),
-        workers=len(states),
+        workers=sum(bool(state.process) for state in states),
         counted_since=_write(max(since, numbers.start * BUCKET_SECONDS)),
         busy=sum(state.busy for state in states),
         waiting=sum(state.waiting for state in states),

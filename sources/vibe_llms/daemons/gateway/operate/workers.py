@@ -54,7 +54,7 @@ class WorkerState(msgspec.Struct):
         buckets: As in :class:`.TrafficHistory`.
         requests: Its last requests, the latest first.
         targets: States of its targets, by model.
-        process: Its process id.
+        process: Its process id; 0 if it has ended.
     """
 
     started: float
@@ -112,7 +112,9 @@ class Workers:
                 if is_alive(state.process):
                     states.append(state)
                 elif _has_recent(state):  # its requests still count
-                    states.append(msgspec.structs.replace(state, busy=0, waiting=0, targets={}))
+                    states.append(
+                        msgspec.structs.replace(state, process=0, busy=0, waiting=0, targets={})
+                    )
                 else:
                     path.unlink()
         return states

@@ -16,6 +16,7 @@ import pytest
 from vibe_llms.daemons.gateway.operate import workers as exchange
 from vibe_llms.daemons.gateway.operate.entries import describe_request
 from vibe_llms.daemons.gateway.operate.history import BUCKET_SECONDS, Bucket
+from vibe_llms.daemons.gateway.operate.traffic import compose_traffic
 from vibe_llms.daemons.gateway.operate.workers import TargetState, Workers, WorkerState
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.messages.losses import Loss, LossKind
@@ -67,6 +68,8 @@ async def test_an_ended_process_counts_as_long_as_its_requests_are_recent(tmp_pa
     recent = put(tmp_path, produce_state(ended, now - 5))
     [_, read] = await Workers(lambda: own, tmp_path).survey()
     assert (read.busy, read.targets, read.buckets[now - 5].requests) == (0, {}, 3)
+    traffic = compose_traffic([own, read], now * BUCKET_SECONDS + 5.0)
+    assert (traffic.workers, sum(traffic.requests) + traffic.recent.requests) == (1, 9)
     recent.unlink()
     old = put(tmp_path, produce_state(ended, now - 1000))
     assert await Workers(lambda: own, tmp_path).survey() == [own]
