@@ -155,6 +155,8 @@ async def test_another_authorizer_names_its_operators(tmp_path: Path, simulator:
     """Its keys are not administered here."""
 
     class Authorizer(AnyKeyAuthorizer):
+        administration = "by the company's directory"
+
         class Grant(AnyKeyAuthorizer.Grant):
             @property
             def is_operator(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,20 +164,20 @@ def test_a_key_in_a_text_is_hidden_also_where_it_is_cut_off(field: str) -> None:
         record = produce_record(clock, error="x")
         setattr(record, field, "z " * (length // 2) + "sk-" + "k" * 40)
         history(record)
-    assert not any("kkkk" in str(each) for each in history.list_requests())
+    assert b"kkkk" not in msgspec.json.encode(history.list_requests())
 
 
 def test_requests_of_all_processes_are_in_order() -> None:
     one, clock = produce_history()
     other = TrafficHistory(clock.read, clock.read_time)
-    for number in range(MOST_REQUESTS):
+    for number in range(2 * MOST_REQUESTS):
         record = produce_record(clock)
         record.request_id = str(number)
         (one if number % 3 else other)(record)
         clock.now += 0.1
     states = [WorkerState(started=0, requests=each.list_requests()) for each in (one, other)]
     listed = [each.id for each in compose_requests(states)]
-    assert listed == [str(number) for number in reversed(range(MOST_REQUESTS))]
+    assert listed == [str(number) for number in range(2 * MOST_REQUESTS - 1, MOST_REQUESTS - 1, -1)]
 
 
 @given(st.lists(st.floats(1e-4, 500), min_size=1, max_size=300))

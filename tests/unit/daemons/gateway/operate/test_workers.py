@@ -55,7 +55,8 @@ def put(folder: Path, state: WorkerState) -> Path:
 async def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     now = int(time.time() // BUCKET_SECONDS)
     own, other = produce_state(os.getpid(), now), produce_state(os.getppid(), now)
-    put(tmp_path, other)
+    for state in (own, other):
+        put(tmp_path, state)
     assert await Workers(lambda: own, tmp_path).survey() == [own, other]
     assert await Workers(lambda: own).survey() == [own]
     assert other.requests[0].time == datetime.fromtimestamp(1, UTC)
