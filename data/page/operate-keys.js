@@ -1,10 +1,10 @@
 // Keys of clients: list, add, limit, revoke.
 import { ask as askPerson, complain, composeCopy, make, press, quote, say, show } from './elements.js';
-import { ask, post, Refusal } from './service.js';
-import { tellShown } from './shell.js';
+import { ask, post } from './service.js';
+import { keep, tellShown } from './shell.js';
 import { composeBar } from './charts.js';
-import { composeMark, composeTable, keep } from './operate-words.js';
-import { count, tellMoment, tellMoney } from './words.js';
+import { composeMark, composeTable, isMissing, tellCents } from './operate-words.js';
+import { count, tellMoment } from './words.js';
 
 const PAUSE = 10_000;
 const MOST = 200; // how many keys are shown
@@ -43,7 +43,15 @@ export async function showKeys(main, signal) {
     show(place, found.length ? composeKeys(found.slice(0, MOST), look) : make('p', { class: 'none' }, data.length ? 'No key matches.' : 'There are no keys.'));
   }
   async function look() {
-    data = (await ask('operate/keys', { signal })).data;
+    try {
+      data = (await ask('operate/keys', { signal })).data;
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      show(place, make('p', { class: 'hint' }, 'The keys of this gateway’s authorizer are not managed here, but only those of “keys”.'));
+      document.getElementById('add').hidden = true;
+      return;
+    }
+    complain(null);
     draw();
   }
   async function add() {
@@ -56,13 +64,7 @@ export async function showKeys(main, signal) {
       await look();
     });
   }
-  try {
-    await keep(look, signal, PAUSE);
-  } catch (error) {
-    if (!(error instanceof Refusal && error.status === 404)) throw error;
-    show(place, make('p', { class: 'hint' }, 'The keys of this gateway’s authorizer are not managed here, but only those of “keys”.'));
-    document.getElementById('add').hidden = true;
-  }
+  await keep(look, signal, PAUSE);
 }
 
 async function perform(action) {
@@ -143,14 +145,14 @@ export function tellLimits(key) {
     key.models.length ? key.models.map((each, index) => [index ? ', ' : '', quote(each)]) : 'all models',
     key.requests_per_minute === null ? '' : `; ${count(key.requests_per_minute, 'request')} a minute`,
     key.tokens_per_minute === null ? '' : `; ${count(key.tokens_per_minute, 'token')} a minute`,
-    key.cents_per_day === null ? '' : `; ${tellMoney(key.cents_per_day)} a day`,
+    key.cents_per_day === null ? '' : `; ${tellCents(key.cents_per_day)} a day`,
   ];
 }
 
 export function composeToday(key) {
   const spent = Number(key.today_cents) + Number(key.today_perhaps_cents);
   const budget = key.cents_per_day;
-  const words = `${tellMoney(spent)}${budget === null ? '' : ` of ${tellMoney(budget)}`}`;
+  const words = `${tellCents(spent)}${budget === null ? '' : ` of ${tellCents(budget)}`}`;
   const share = budget ? spent / budget : 1;
   return [words, budget === null ? null : composeBar(share, share >= 0.9 ? 'bad' : 'tone-1')];
 }

@@ -1,9 +1,9 @@
 // The last hundred requests, with their losses and attempts.
-import { make, press, quote, show } from './elements.js';
+import { complain, make, press, quote, show } from './elements.js';
 import { ask } from './service.js';
-import { tellShown } from './shell.js';
-import { composeCell, composeMark, keep, tellSeconds } from './operate-words.js';
-import { count, tellMoment, tellMoney } from './words.js';
+import { keep, tellShown } from './shell.js';
+import { composeCell, composeMark, tellSeconds, tellCents } from './operate-words.js';
+import { count, tellMoment } from './words.js';
 
 const PAUSE = 3000;
 const GONE = 499;
@@ -37,6 +37,7 @@ export async function showRequests(main, signal) {
   await keep(async () => {
     if (open.size && data.length) return;
     const answer = await ask('operate/requests', { signal });
+    complain(null);
     const next = JSON.stringify(answer);
     if (next === shown) return;
     shown = next;
@@ -78,7 +79,7 @@ const COLUMNS = [
   { label: 'Status', cell: composeStatus },
   { label: 'Time taken', isNumber: true, cell: (row) => tellSeconds(row.seconds) },
   { label: 'Tokens', isNumber: true, cell: tellTokens },
-  { label: 'Cost', isNumber: true, cell: (row) => (row.cents === null ? '' : tellMoney(Number(row.cents))) },
+  { label: 'Cost', isNumber: true, cell: (row) => (row.cents === null ? '' : tellCents(Number(row.cents))) },
   { label: 'Tries', isNumber: true, cell: (row) => (row.attempts.length > 1 ? String(row.attempts.length) : '') },
   { label: 'Losses', isNumber: true, cell: (row) => (countLosses(row) ? String(countLosses(row)) : '') },
 ];

@@ -1,8 +1,8 @@
 // Targets of each model, and their circuits.
-import { make, quote, show } from './elements.js';
+import { complain, make, quote, show } from './elements.js';
 import { ask } from './service.js';
-import { tellShown } from './shell.js';
-import { composeMark, composeTable, keep } from './operate-words.js';
+import { keep, tellShown } from './shell.js';
+import { composeMark, composeTable } from './operate-words.js';
 import { count, tellMoment } from './words.js';
 
 const PAUSE = 3000;
@@ -14,6 +14,7 @@ export async function showRouting(main, signal) {
   let shown = '';
   await keep(async () => {
     const { data } = await ask('operate/models', { signal });
+    complain(null);
     const next = JSON.stringify(data) + (data.some(isShut) ? Date.now() : '');
     if (next === shown) return;
     shown = next;

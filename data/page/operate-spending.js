@@ -1,11 +1,11 @@
 // Spending by key, model and day.
-import { make, quote, show } from './elements.js';
-import { ask, Refusal } from './service.js';
-import { tellShown } from './shell.js';
+import { complain, make, quote, show } from './elements.js';
+import { ask } from './service.js';
+import { keep, tellShown } from './shell.js';
 import { composeBar, composeColumnChart } from './charts.js';
 import { composeActions, composeKeyState, composeToday, tellLimits } from './operate-keys.js';
-import { composeTable, keep } from './operate-words.js';
-import { count, tellMoney } from './words.js';
+import { composeTable, isMissing, tellCents } from './operate-words.js';
+import { count } from './words.js';
 
 const PAUSE = 20_000;
 const SHOWN = 5; // series of a chart; the others are one
@@ -31,7 +31,7 @@ async function showReport(main, signal, id) {
   const heading = make('h1', {}, id ? 'Spending of a key' : 'Spending');
   const about = make('div', { class: 'about' });
   const facts = make('p', { class: 'facts' });
-  const common = { formatX: tellDay, formatY: tellMoney, headX: 'Day (UTC)' };
+  const common = { formatX: tellDay, formatY: tellCents, headX: 'Day (UTC)' };
   const byKey = composeColumnChart({ ...common, id: 'by-key', title: 'By key and day' });
   const byModel = composeColumnChart({ ...common, id: 'by-model', title: 'By model and day' });
   const keys = make('section', {});
@@ -49,10 +49,19 @@ async function showReport(main, signal, id) {
   let shown = '';
   async function look() {
     const chosen = id ? `&key=${encodeURIComponent(id)}` : '';
-    const [report, listed] = await Promise.all([
-      ask(`operate/spending?days=${period}${chosen}`, { signal }),
-      id ? ask('operate/keys', { signal }) : null,
-    ]);
+    let report;
+    let listed;
+    try {
+      [report, listed] = await Promise.all([
+        ask(`operate/spending?days=${period}${chosen}`, { signal }),
+        id ? ask('operate/keys', { signal }) : null,
+      ]);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      show(facts, 'The spending of this gateway’s authorizer is not known here, but only that of “keys”.');
+      return;
+    }
+    complain(null);
     const next = JSON.stringify([report, listed]);
     if (next === shown) return;
     shown = next;
@@ -74,12 +83,7 @@ async function showReport(main, signal, id) {
     shown = '';
     await look().catch(() => {}); // it is tried again soon, and the error is shown
   }
-  try {
-    await keep(look, signal, PAUSE);
-  } catch (error) {
-    if (!(error instanceof Refusal && error.status === 404)) throw error;
-    show(facts, 'The spending of this gateway’s authorizer is not known here, but only that of “keys”.');
-  }
+  await keep(look, signal, PAUSE);
 }
 
 function composeAbout(key, look) {
@@ -95,8 +99,8 @@ function composeAbout(key, look) {
 }
 
 function tellTotal({ total, days }) {
-  const parts = [`${tellMoney(Number(total.cents)) || '0 ¢'} in ${days.length} days, ${count(total.requests, 'request')}, ${count(total.input_tokens + total.output_tokens, 'token')}.`];
-  if (total.perhaps_requests || Number(total.perhaps_cents)) parts.push(`${count(total.perhaps_requests, 'request')} may be billed, up to ${tellMoney(Number(total.perhaps_cents))}.`);
+  const parts = [`${tellCents(Number(total.cents))} in ${days.length} days, ${count(total.requests, 'request')}, ${count(total.input_tokens + total.output_tokens, 'token')}.`];
+  if (total.perhaps_requests || Number(total.perhaps_cents)) parts.push(`${count(total.perhaps_requests, 'request')} may be billed, up to ${tellCents(Number(total.perhaps_cents))}.`);
   if (total.unpriced) parts.push(`${count(total.unpriced, 'request')} without a known price.`);
   return parts.join(' ');
 }
@@ -108,7 +112,7 @@ function readColumns(rows, { days }, noun) {
   const rest = paid.slice(SHOWN);
   const series = first.map((row, index) => ({ label: row.name, tone: `tone-${index + 1}`, values: row.days.map(Number) }));
   if (rest.length) series.push({ label: `${rest.length} other${rest.length > 1 ? 's' : ''}`, tone: 'tone-6', values: days.map((_, at) => rest.reduce((sum, row) => sum + Number(row.days[at]), 0)) });
-  const words = paid.length ? `The most by the ${noun} ${paid[0].name}: ${tellMoney(Number(paid[0].cents))}.` : 'Nothing was spent.';
+  const words = paid.length ? `The most by the ${noun} ${paid[0].name}: ${tellCents(Number(paid[0].cents))}.` : 'Nothing was spent.';
   return [{ x: days, series }, words];
 }
 
@@ -116,12 +120,12 @@ function composeRows(title, rows, { total }, name) {
   const whole = Number(total.cents);
   const columns = [
     { label: title.slice(0, -1), cell: name },
-    { label: 'Cost', isNumber: true, cell: (row) => tellMoney(Number(row.cents)) },
+    { label: 'Cost', isNumber: true, cell: (row) => tellCents(Number(row.cents)) },
     { label: 'Share', cell: (row) => composeBar(whole ? Number(row.cents) / whole : 0) },
     { label: 'Requests', isNumber: true, cell: (row) => row.requests.toLocaleString() },
     { label: 'Input tokens', isNumber: true, cell: (row) => row.input_tokens.toLocaleString() },
     { label: 'Output tokens', isNumber: true, cell: (row) => row.output_tokens.toLocaleString() },
-    { label: 'May be billed', isNumber: true, cell: (row) => (row.perhaps_requests || Number(row.perhaps_cents) ? `${row.perhaps_requests}, up to ${tellMoney(Number(row.perhaps_cents))}` : '') },
+    { label: 'May be billed', isNumber: true, cell: (row) => (row.perhaps_requests || Number(row.perhaps_cents) ? `${row.perhaps_requests}, up to ${tellCents(Number(row.perhaps_cents))}` : '') },
     { label: 'No price', isNumber: true, cell: (row) => row.unpriced || '' },
   ];
   const id = `${title.toLowerCase()}-title`;

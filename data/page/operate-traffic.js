@@ -1,9 +1,9 @@
 // Traffic of the last hour: rates, latencies and errors by target.
-import { make, quote, show } from './elements.js';
+import { complain, make, quote, show } from './elements.js';
 import { ask } from './service.js';
-import { tellShown } from './shell.js';
+import { keep, tellShown } from './shell.js';
 import { composeLineChart } from './charts.js';
-import { composeTable, keep, tellClock, tellMinute, tellRate, tellSeconds, tellShare } from './operate-words.js';
+import { composeTable, tellClock, tellMinute, tellRate, tellSeconds, tellShare } from './operate-words.js';
 import { count } from './words.js';
 
 const PAUSE = 5000;
@@ -21,6 +21,7 @@ export async function showTraffic(main, signal) {
   let shown = '';
   await keep(async () => {
     const traffic = await ask('operate/traffic', { signal });
+    complain(null);
     scope.textContent = tellScope(traffic);
     show(tiles, composeTiles(traffic));
     const start = Date.parse(traffic.start);

@@ -1,6 +1,7 @@
 // Words, tables and marks of the gateway's page.
-import { complain, make } from './elements.js';
-import { Refusal, wait } from './service.js';
+import { make } from './elements.js';
+import { Refusal } from './service.js';
+import { tellMoney } from './words.js';
 
 export function tellSeconds(seconds) {
   if (seconds === null || seconds === undefined) return '–';
@@ -8,6 +9,11 @@ export function tellSeconds(seconds) {
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${Number((seconds * 1000).toPrecision(3))} ms`;
   return seconds < 120 ? `${Number(seconds.toPrecision(3))} s` : `${Math.round(seconds / 60)} min`;
+}
+
+// Money, also none: where there is a budget, 0 is an amount.
+export function tellCents(cents) {
+  return cents ? tellMoney(cents) : '0 ¢';
 }
 
 export function tellRate(rate) {
@@ -53,22 +59,7 @@ export function composeCell(column, row, index) {
   );
 }
 
-// Perform again and again while the view is open and the tab is seen. Returns after the first time
-// if that is refused for good.
-export async function keep(look, signal, pause) {
-  let isFirst = true;
-  while (!signal.aborted) {
-    if (isFirst || !document.hidden) {
-      try {
-        await look();
-        complain(null);
-      } catch (error) {
-        if (signal.aborted) return;
-        if (isFirst && error instanceof Refusal && error.status < 500 && error.status !== 429) throw error;
-        complain(error);
-      }
-      isFirst = false;
-    }
-    await wait(pause, signal);
-  }
+// Return whether a path is missing here: the keys of other authorizers are not managed here.
+export function isMissing(error) {
+  return error instanceof Refusal && error.status === 404;
 }

@@ -1,26 +1,11 @@
 // Calls that await approval in all runs, and what the pages of runs share.
 import { complain, make, show } from './elements.js';
-import { ask, wait } from './service.js';
+import { ask } from './service.js';
 import { composeApproval, identify } from './approvals.js';
-import { tellShown } from './shell.js';
+import { keep, tellShown } from './shell.js';
 
-const LOOK = 1500;
-const SHARE = 8; // a look is repeated after so many times the time that it took
-export { tellShown };
+export { keep, tellShown };
 export const OPEN = new Set(['queued', 'working', 'waiting', 'due', 'broken_off']);
-
-// Look again and again until the view is left; an error is shown, and the look repeated.
-export async function keep(look, signal) {
-  while (!signal.aborted) {
-    const before = performance.now();
-    try {
-      await look();
-    } catch (error) {
-      if (!signal.aborted) complain(error);
-    }
-    await wait(Math.max(LOOK, SHARE * (performance.now() - before)), signal);
-  }
-}
 
 export async function showApprovals(main, signal) {
   const list = make('div', { class: 'approvals' });

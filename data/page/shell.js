@@ -1,12 +1,30 @@
 // Frame of a page: shows the view that the part of the address after # names, and asks for a key.
 import { complain, make, show } from './elements.js';
-import { adoptKey, askForKey } from './service.js';
+import { adoptKey, askForKey, wait } from './service.js';
 
+const LOOK = 1500;
+const SHARE = 8; // a look is repeated after so many times the time that it took
 const main = document.getElementById('main');
 let leaving = new AbortController();
 
 export function tellShown() {
   document.dispatchEvent(new Event('shown'));
+}
+
+// Look again and again until the view is left, but not while its tab is hidden; an error is shown,
+// and the look repeated.
+export async function keep(look, signal, pause = LOOK) {
+  let isFirst = true;
+  while (!signal.aborted) {
+    const before = performance.now();
+    try {
+      if (isFirst || !document.hidden) await look();
+    } catch (error) {
+      if (!signal.aborted) complain(error);
+    }
+    isFirst = false;
+    await wait(Math.max(pause, SHARE * (performance.now() - before)), signal);
+  }
 }
 
 // A key after the # is sent to no server and no log; it is removed from the address.
