@@ -6,7 +6,7 @@ import { count, reveal, tellDuration, tellMoment, tellMoney } from './words.js';
 const ROW = 30; // pixels, as in watch.css
 const SPARE = 5; // rows above and below the view
 const MANY = 200; // from this number of steps on, the axis shows the rows in view
-const TICKS = 5;
+const TICKS = 6;
 const IDLE_SHARE = 0.1; // a longer pause, as a share of the work, is shortened
 const MOST_PAUSES = 12; // only the longest ones
 const SHOWN_SHARE = 0.05;
@@ -300,7 +300,7 @@ export function composeScale(steps, now) {
         const at = place(moment);
         const paused = shortened.find(([from, to]) => moment > from && moment < to);
         if (paused) {
-          moment = begin + step * Math.floor((paused[1] - begin) / step); // behind the pause
+          moment = begin + step * (Math.ceil((paused[1] - begin) / step) - 1); // the next one is behind the pause
           continue;
         }
         if (at > high + 1e-9) break;

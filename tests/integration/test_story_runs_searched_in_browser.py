@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,20 @@ async def tab(tmp_path: Path) -> AsyncIterator[Tab]:
         yield opened
 
 
-async def test_runs_are_searched_filtered_shared_and_opened(tab: Tab, tmp_path: Path) -> None:
-    store = DirectoryStore(tmp_path / "store", disk=HastyDisk())
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory, if there is one: 10,000 runs are many files."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as path:
+        yield Path(path)
+
+
+async def test_runs_are_searched_filtered_shared_and_opened(
+    tab: Tab, tmp_path: Path, folder: Path
+) -> None:
+    store = DirectoryStore(folder, disk=HastyDisk())
     planted = [*plant_many(store, 10_000)]
-    index = ConversationIndex(tmp_path / "store" / "conversations", tmp_path / "index.sqlite")
+    index = ConversationIndex(folder / "conversations", folder / "index.sqlite")
     async with serving(tmp_path, shared=store, seconds=120, conversation_index=index) as daemon:
         await tab.visit(f"{daemon.url}/page/#/runs")
         await tab.wait_for_text("Tell me about question 9999, please.", ".rows")
