@@ -85,6 +85,7 @@
       y: scrollY,
       panel: panel.scrollTop,
       picture: [drawing.scrollLeft, drawing.scrollTop],
+      size: zooming.access(drawing).read(),
       focus: focused?.dataset?.anchor ?? focused?.id ?? '',
       open: survey(panel, 'details').map((each) => each.open),
       isDark: dark.matches,
@@ -99,6 +100,7 @@
   }
 
   function restore() {
+    zooming.access(drawing).restore(before.size);
     if (before.svg) place(before.svg); // shown until the new one is drawn, to avoid flicker
     show(location.hash.slice(1)) ?? show(data.first);
     survey(panel, 'details').forEach((each, index) => {

@@ -20,7 +20,8 @@ const zooming = (() => {
       const { width, height } = picture.viewBox.baseVal;
       const style = getComputedStyle(drawing);
       const across = drawing.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-      const down = (parseFloat(style.maxHeight) || drawing.clientHeight) - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom);
+      const room = parseFloat(style.maxHeight) - (drawing.offsetHeight - drawing.clientHeight) - 1;
+      const down = (room || drawing.clientHeight) - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom);
       return Math.min(1, across / width, down > 40 ? down / height : 1);
     };
     // At first, a picture is as wide as its place and whole, as far as it stays readable.
@@ -123,6 +124,11 @@ const zooming = (() => {
         picture = drawn;
         natural = width || 1;
         apply(scale ?? fitReadable());
+      },
+      // For a page that loads itself again.
+      read: () => scale,
+      restore(size) {
+        scale = Number.isFinite(size) ? size : null;
       },
     };
   }

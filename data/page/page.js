@@ -38,16 +38,18 @@ async function findHome() {
 // The badge, on every page.
 async function countWaiting() {
   const place = document.getElementById('waiting');
+  let isFirst = true; // then the number is seen anyway
   for (;;) {
     try {
       const { data } = await ask('runs?state=waiting&limit=500');
       const text = String(data.length);
       if (data.length && (place.hidden || place.textContent !== text)) {
-        say(`${count(data.length, 'run')} awaiting approval.`);
+        say(`${count(data.length, 'run')} awaiting approval.`, isFirst);
       }
       place.textContent = text;
       place.setAttribute('aria-label', `${text} waiting`);
       place.hidden = !data.length;
+      isFirst = false;
     } catch {
       place.hidden = true; // the page itself shows the error
     }

@@ -7,6 +7,7 @@ const ROW = 30; // pixels, as in watch.css
 const SPARE = 5; // rows above and below the view
 const MANY = 200; // from this number of steps on, the axis shows the rows in view
 const TICKS = 6;
+const LETTER = 6.5; // pixels of a letter of the words at a bar
 const IDLE_SHARE = 0.1; // a longer pause, as a share of the work, is shortened
 const MOST_PAUSES = 12; // only the longest ones
 const SHOWN_SHARE = 0.05;
@@ -56,6 +57,7 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
     const shown = rows.slice(first, last);
     const isZoomed = zoom.checked && !zoomLabel.hidden;
     const range = isZoomed ? measure(rows.slice(first + (first ? SPARE : 0), last - (last < rows.length ? SPARE : 0))) : [0, 1];
+    const width = axis.firstChild?.clientWidth || 1;
     const keys = new Set(shown.map((row) => row.key));
     for (const [key, each] of elements) if (!keys.has(key)) (each.remove(), elements.delete(key));
     shown.forEach((row, index) => {
@@ -65,7 +67,7 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
         elements.set(row.key, each);
       }
       if (space.children[index] !== each) space.insertBefore(each, space.children[index] ?? null);
-      fill(each, row, first + index, range);
+      fill(each, row, first + index, range, width);
     });
     tree.setAttribute('aria-activedescendant', keys.has(active) ? idOf(active) : '');
     drawAxis(range);
@@ -79,7 +81,7 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
     return high - low > 1e-9 ? [low, high] : [Math.max(0, low - 1e-6), low + 1e-6];
   }
 
-  function fill(each, row, index, [low, high]) {
+  function fill(each, row, index, [low, high], width) {
     const { step } = row;
     const place = (moment) => Math.min(1, Math.max(0, (scale.place(moment) - low) / (high - low)));
     const [left, right] = [place(startOf(step)), place(endOf(step, now))];
@@ -106,12 +108,12 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
     bar.style.left = `${100 * left}%`;
     bar.style.width = `${100 * (right - left)}%`;
     // The words stand behind a bar, or before it if there is no room.
-    text.classList.toggle('before', right > 0.62 && left > 0.38);
-    text.classList.toggle('inside', right > 0.62 && left <= 0.38);
-    text.style.left = text.style.right = '';
-    if (right > 0.62 && left > 0.38) text.style.right = `${100 * (1 - left)}%`;
-    else if (right > 0.62) text.style.right = `${100 * (1 - right)}%`;
-    else text.style.left = `${100 * right}%`;
+    const needed = (LETTER * facts.length + 14) / width;
+    const isBehind = 1 - right >= needed;
+    const isBefore = !isBehind && left >= needed;
+    text.classList.toggle('inside', !isBehind && !isBefore);
+    text.style.left = isBehind ? `${100 * right}%` : '';
+    text.style.right = isBehind ? '' : `${100 * (1 - (isBefore ? left : right))}%`;
   }
 
   function drawAxis([low, high]) {

@@ -97,6 +97,51 @@ async def test_a_diagram_is_drawn_and_its_nodes_say_what_was_said(tab: Tab, tmp_
     assert await survey_shown(tab) == "ok?"
 
 
+async def test_a_diagram_zooms_fits_and_moves(tab: Tab, tmp_path: Path) -> None:
+    """With buttons, keys, the wheel and by dragging, which selects nothing."""
+    await tab.look(width=700, height=420)
+    await tab.open(await write_page(tmp_path))
+    await tab.wait_for(IS_DRAWN)
+    drawing = "document.querySelector('#drawing')"
+    picture = f"{drawing}.querySelector('svg').getBoundingClientRect()"
+
+    async def press(label: str) -> None:
+        await tab.evaluate(f"document.querySelector('.zoom [aria-label=\"{label}\"]').click()")
+
+    await press("Original size")
+    whole = await tab.evaluate(f"{picture}.width")
+    await press("Larger")
+    assert await tab.evaluate(f"{picture}.width") == pytest.approx(1.25 * whole, rel=0.01)
+    await tab.evaluate(f"{drawing}.focus()")
+    await tab.press("-")
+    await tab.press("-")
+    assert await tab.evaluate(f"{picture}.width") == pytest.approx(0.8 * whole, rel=0.01)
+    await tab.press("0")
+    fits = f"{drawing}.scrollHeight <= {drawing}.clientHeight + 1"
+    assert await tab.evaluate(fits)
+    for _ in range(9):
+        await press("Larger")
+    assert not await tab.evaluate(fits)
+
+    shown = await survey_shown(tab)
+    box = await tab.evaluate(f"(({{x, y}}) => [x, y])({drawing}.getBoundingClientRect())")
+    before = await tab.evaluate(f"[{drawing}.scrollLeft, {drawing}.scrollTop]")
+    places = [(200, 150), (150, 120), (80, 50)]
+    for kind, (x, y) in zip(
+        ("mousePressed", "mouseMoved", "mouseMoved", "mouseReleased"),
+        [places[0], *places[1:], places[-1]],
+        strict=True,
+    ):
+        button = {"button": "left", "buttons": 1, "clickCount": 1}
+        where = {"x": box[0] + x, "y": box[1] + y}
+        await tab.call("Input.dispatchMouseEvent", type=kind, **where, **button)
+    after = await tab.evaluate(f"[{drawing}.scrollLeft, {drawing}.scrollTop]")
+    assert [new - old for new, old in zip(after, before, strict=True)] == [120, 100]
+    assert await survey_shown(tab) == shown
+    assert tab.complaints == []
+    await tab.look()
+
+
 async def test_a_page_asks_nobody_and_nothing_in_it_acts(tab: Tab, tmp_path: Path) -> None:
     """Whatever was said: it is shown, and the browser has not a word of complaint."""
     path = await write_page(tmp_path)
