@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -346,9 +346,11 @@ class HttpCall:
         self, status: int, body: bytes, headers: Mapping[str, str], *, content_type: str = JSON
     ) -> None:
         """Send a complete response."""
-        headers = {"content-type": content_type, **headers}
+        headers = {"content-type": content_type, **headers, **self.added}
+        if self.id_header:
+            headers.setdefault(self.id_header, self.request_id)
         if self._exchange is not None:
-            self._exchange.answer(status, self._complete_headers(headers), body)
+            self._exchange.answer(status, headers, body)
             self.status = status
             self.began = self.loop.time()
             return
@@ -427,10 +429,11 @@ def find_exchange(receive: Receive, send: Send) -> ServedExchange | None:
     """Return the exchange at the server of this package, unless the functions are wrapped."""
     try:
         exchange: object = send.__self__  # type: ignore[attr-defined]
-        is_own = exchange.__class__ is ServedExchange and receive.__self__ is exchange  # type: ignore[attr-defined]
+        if isinstance(exchange, ServedExchange) and receive.__self__ is exchange:  # type: ignore[attr-defined]
+            return exchange
     except AttributeError:  # a plain function
-        return None
-    return cast(ServedExchange, exchange) if is_own else None
+        pass
+    return None
 
 
 def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:

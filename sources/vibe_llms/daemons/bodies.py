@@ -93,10 +93,13 @@ def decode_lenient(decode: Callable[[bytes], _T], body: bytes) -> _T:
         return decode(repaired)
 
 
+_FIELDS: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 def replace_field(body: bytes, name: str, value: str) -> bytes:
     """Return a JSON object with a new value for one field; all other fields keep their bytes."""
     try:
-        fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        fields = _FIELDS.decode(body)
     except msgspec.DecodeError:  # a lone surrogate, which only the standard library accepts
         import json
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cached_property, partial
@@ -103,9 +103,12 @@ class _Instruments:
 def _observe_all(histogram: Any, values: Sequence[float]) -> None:
     """Add many values to a histogram; the library takes two locks for each that is observed."""
     histogram._sum.inc(sum(values))
-    places = Counter(map(partial(bisect_left, histogram._upper_bounds), values))
-    for place, count in places.items():
-        histogram._buckets[place].inc(count)
+    ordered, earlier = sorted(values), 0
+    for bound, bucket in zip(histogram._upper_bounds, histogram._buckets, strict=True):
+        count = bisect_right(ordered, bound)
+        if count > earlier:
+            bucket.inc(count - earlier)
+        earlier = count
 
 
 class Metrics:
@@ -173,7 +176,8 @@ class Metrics:
         if record.losses:
             for kind, count in Counter(loss.kind for loss in record.losses).items():
                 self._instruments.losses.labels(face, str(kind)).inc(count)
-        self._plan_flush(tally.seconds)
+        if self._is_shared or len(tally.seconds) >= _MAX_PENDING:
+            self._plan_flush(tally.seconds)
 
     def flush(self) -> None:
         """Add the pending counts to the metrics."""

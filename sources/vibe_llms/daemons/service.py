@@ -263,7 +263,10 @@ class Service:
                     await route.handler(call, record)
                     return
                 due = record.started + self.limits.total_seconds
-                deadline = self._access_deadlines(call.loop).begin(due, call.task)
+                deadlines = self._deadlines
+                if deadlines is None or deadlines.loop is not call.loop:
+                    deadlines = self._deadlines = Deadlines(call.loop)
+                deadline = deadlines.begin(due, call.task)
                 try:
                     if not self._admission.try_acquire():
                         with call.cancelling_on_disconnect():
@@ -319,11 +322,6 @@ class Service:
             value=seconds,
             stage=Stage.EXECUTE,
         )
-
-    def _access_deadlines(self, loop: asyncio.AbstractEventLoop) -> Deadlines:
-        if self._deadlines is None or self._deadlines.loop is not loop:
-            self._deadlines = Deadlines(loop)
-        return self._deadlines
 
     def _find_alias(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
         """Find the route of a path in another spelling, and correct the call's path."""

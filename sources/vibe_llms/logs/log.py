@@ -247,15 +247,16 @@ class Log:
         assert self._lock is not None
         locks.acquire_again(self._lock, self.path, wait_seconds=wait_seconds)
 
-    def resume(self) -> None:
+    def resume(self, size: int | None) -> None:
         """Continue at the end of a suspended and locked log; the caller closes it on a failure.
 
-        If the size is still the same, nothing was written since: neither its end nor the tally is
-        read again.
+        Args:
+            size: The size when the caller last saw it; ``None`` if unknown. If it is still the
+                same, nothing was written since: neither its end nor the tally is read again.
         """
         self.notices = ()
         try:
-            if os.lseek(self.descriptor, 0, os.SEEK_END) == self.end.size:
+            if size == self.end.size == os.lseek(self.descriptor, 0, os.SEEK_END):
                 return
             self.acknowledged = None
             self._begin(self._find_appends_end(False, None))

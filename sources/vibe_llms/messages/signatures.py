@@ -33,6 +33,8 @@ def recognize(data: bytes, *kinds: str) -> str | None:
     Args:
         kinds: Prefixes of the types to check, such as ``image/``; by default all types.
     """
+    if not data:  # as an empty standard input, for which no expression need be compiled
+        return None
     for beginning, media_type in _SIGNATURES:
         if media_type.startswith(kinds or "") and re.match(beginning, data, re.DOTALL):
             return media_type

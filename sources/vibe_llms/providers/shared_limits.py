@@ -139,11 +139,7 @@ class SharedLimiter(RateLimiter):
         requests, tokens = rates.requests_per_minute, rates.tokens_per_minute
         self._requests = requests and Lease(budgets, f"{name}/requests", requests, clock)
         self._tokens = tokens and Lease(budgets, f"{name}/tokens", tokens, clock)
-
-    @property
-    def counts_tokens(self) -> bool:
-        """True if the usage of answers is needed."""
-        return bool(self._tokens)
+        self.counts_tokens = bool(self._tokens)
 
     def admit(self, tokens: float) -> bool:
         """Admit a request that needs no wait; never one with a budget, whose store takes time."""

@@ -68,20 +68,18 @@ class DirectTransport:
         """Send a request; see :class:`Transport`."""
         address = check_request(request, self._limits)
         timeouts = self._timeouts if request.timeouts is None else request.timeouts
-        pool = self._access_pool()
+        pool = self._pools.get(asyncio.get_running_loop()) or self._produce_pool()
         facts = failures.ExchangeFacts(address, timeouts, pool.loop.time())
         failure: ConverseError | None = None
         try:
             head, target, proxy = self._compose(request, address)
             connection = pool.take_idle(address) or await self._connect(pool, facts, target, proxy)
             try:
-                connection.send(
-                    head,
-                    request.body,
-                    is_bodiless=head.startswith(b"HEAD "),
-                    deadline=facts.started + _or_infinity(timeouts.total_seconds),
-                )
-                due = pool.loop.time() + _or_infinity(timeouts.first_byte_seconds)
+                total, first = timeouts.total_seconds, timeouts.first_byte_seconds
+                deadline = inf if total is None else facts.started + total
+                is_bodiless = head.startswith(b"HEAD ")
+                connection.send(head, request.body, is_bodiless=is_bodiless, deadline=deadline)
+                due = inf if first is None else pool.loop.time() + first
                 # In a loop here, as a coroutine of its own would take longer than the wait.
                 while (waiter := connection.expect_head(due, "first-byte")) is not None:
                     await waiter
@@ -155,12 +153,11 @@ class DirectTransport:
                 pool.remove(connection)
         return connection
 
-    def _access_pool(self) -> Pool:
+    def _produce_pool(self) -> Pool:
+        """Make the pool of the current event loop."""
+        self._drop_dead_pools()
         loop = asyncio.get_running_loop()
-        pool = self._pools.get(loop)
-        if pool is None:
-            self._drop_dead_pools()
-            pool = self._pools[loop] = Pool(loop)
+        pool = self._pools[loop] = Pool(loop)
         return pool
 
     def _drop_dead_pools(self) -> None:

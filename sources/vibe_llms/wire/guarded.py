@@ -49,6 +49,6 @@ class GuardedExchange(Closing):
 
 
 def _scrub_headers(headers: Mapping[str, str], scrubber: Scrubber) -> Mapping[str, str]:
-    if not scrubber.may_contain("\n".join(headers.values()).encode("utf-8", "surrogatepass")):
+    if not scrubber.may_contain_text("\n".join(headers.values())):
         return headers
     return {name: scrubber.scrub_text(text) for name, text in headers.items()}

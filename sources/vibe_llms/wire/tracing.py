@@ -25,7 +25,7 @@ servers turn off features such as compression.)
 
 def compose_trace_headers() -> dict[str, str]:
     """Return the headers for tracing."""
-    headers = dict(TRACE.get())
+    headers = {**TRACE.get()}
     if via := VIA.get():
         headers[VIA_HEADER] = via
     return headers

@@ -21,7 +21,7 @@ from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores import open_files
 from vibe_llms.conversations.stores.migration import migrate
-from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.exceptions import StaleConversationError, StoreError, UnknownConversationError
 from vibe_llms.logs.locks import locked
 from vibe_llms.logs.tallies import Tally, read_tally
 from vibe_llms.messages.canisters import UserCanister
@@ -358,3 +358,22 @@ def test_an_append_to_open_files_takes_few_calls(
 
     assert keeps(store)
     assert len(names) <= APPEND_CALLS, names
+
+
+def test_two_stores_with_open_files_append_in_turn(store: DirectoryStore, tmp_path: Path) -> None:
+    """Each finds the end that the other has made, and counts its lines."""
+    other = DirectoryStore(tmp_path, disk=HastyDisk())
+    settle()
+    position = store.read("a").position
+    stale = position
+    for number in range(2, 8):
+        writer = (store, other)[number % 2]
+        position = writer.append("a", [UserCanister(str(number))], after=position).position
+        assert keeps(writer)
+
+    for each in (store, other):
+        with pytest.raises(StaleConversationError):
+            each.append("a", [UserCanister("late")], after=stale)
+    assert texts(store) == [str(number) for number in range(8)]
+    path = Path(store.layout.messages("a"))
+    assert read_tally(str(path.with_suffix(".tally"))) == Tally(8, path.stat().st_size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vibe_llms.conversations.index.tokenization import clean_text, prepare_text
@@ -16,7 +16,6 @@ from vibe_llms.conversations.index.tokenization import clean_text, prepare_text
 FIRST_WORDS_LENGTH = 120
 _TEXT_FIELDS = ("text", "transcript", "title", "context", "name")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _MAXIMUM_INTEGER = (1 << 63) - 1
 _decode = json.JSONDecoder().raw_decode
 
@@ -81,9 +80,10 @@ def survey_texts(record: dict[str, object]) -> Iterator[str]:
         if not isinstance(content, dict):
             continue
         summary = content.get("summary")
-        yield from filter(None, map(_text, summary if isinstance(summary, list) else ()))
+        if isinstance(summary, list):
+            yield from filter(None, map(_text, summary))
         for field in _TEXT_FIELDS:
-            if text := _text(content.get(field)):
+            if field in content and (text := _text(content[field])):
                 yield text
 
 
@@ -113,7 +113,17 @@ def compose_first_words(texts: Iterable[str]) -> str:
         beginning += f"{text[: 4 * FIRST_WORDS_LENGTH]}\n"
         if len(beginning) > 4 * FIRST_WORDS_LENGTH:
             break
-    return " ".join(clean_text(beginning).split())[:FIRST_WORDS_LENGTH]
+    words = _join_words(beginning[: 2 * FIRST_WORDS_LENGTH])
+    if len(words) <= FIRST_WORDS_LENGTH < len(beginning):  # many spaces
+        words = _join_words(beginning)
+    return words[:FIRST_WORDS_LENGTH]
+
+
+def _join_words(text: str) -> str:
+    words = " ".join(text.split())
+    if words.isascii() and words.isprintable():  # as most texts, and to clean one takes long
+        return words
+    return " ".join(clean_text(text).split())
 
 
 def read_description(data: bytes) -> Description:
@@ -159,7 +169,9 @@ def read_moment(moment: object) -> int:
     # A handwritten time may lack a time zone, and could not be subtracted.
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(-_MAXIMUM_INTEGER, min(_MAXIMUM_INTEGER, (moment - _EPOCH) // _MICROSECOND * 1000))
+    age = moment - _EPOCH
+    moment_ns = ((age.days * 86_400 + age.seconds) * 1_000_000 + age.microseconds) * 1_000
+    return max(-_MAXIMUM_INTEGER, min(_MAXIMUM_INTEGER, moment_ns))
 
 
 def _table(value: object) -> dict[str, object]:

@@ -103,7 +103,7 @@ class Guards:
             lock, folder = self._lock(identity)
             return self._open(lock, folder, known=known, keeps_tally=True), opened_ns
         try:
-            cached.log.resume()
+            cached.log.resume(None if after is None else after.size)
         except BaseException:
             cached.log.close()
             raise

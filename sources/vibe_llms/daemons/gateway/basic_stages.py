@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def authenticate(call: GatewayCall) -> Awaitable[None]:
     """Identify the client. Raises AccessError for unknown ones."""
     call.record.face, call.http.id_header = call.face.name, call.face.id_header
-    if call.gateway.needs_key:
+    if call.gateway.authorizer is not None:
         return _authorize(call)
     call.gateway.check_origin(call.http)
     return call.proceed()
@@ -49,7 +49,8 @@ def read(call: GatewayCall) -> Awaitable[None]:
     if body is None or len(body) >= LARGE_BYTES or may_have_many_values(call.http, body):
         return _read_large(call, body)
     call.http.watch_client()
-    native = decode_if_valid(body) if _may_be_translated(call) else None
+    is_any_translated = bool(call.gateway.translated)
+    native = decode_if_valid(body) if is_any_translated and _may_be_translated(call) else None
     return _take(call, body, native)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_lenient
-from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.calls import GatewayCall, skipped_if
 from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.endpoints import pass_to_upstream, wants_stream
@@ -48,6 +48,7 @@ def keeps_interaction(call: GatewayCall) -> bool:
     return is_kept and _read_options(call.request.body).store is not False
 
 
+@skipped_if(lambda gateway, face: not face.is_stored_upstream)
 def keep_interaction(call: GatewayCall) -> Awaitable[None]:
     """Record who owns a stored interaction, before the client learns its id.
 
@@ -55,9 +56,7 @@ def keep_interaction(call: GatewayCall) -> Awaitable[None]:
         ConverseError: The request continues an interaction of another client or provider.
     """
     storage = call.gateway.storage
-    if storage is None or not call.face.is_stored_upstream:
-        return call.proceed()
-    return _keep(call, storage)
+    return call.proceed() if storage is None else _keep(call, storage)
 
 
 async def _keep(call: GatewayCall, storage: ResponseStorage) -> None:

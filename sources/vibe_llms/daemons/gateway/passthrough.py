@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final, cast
+from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, STAGE_HEADER, HttpCall
@@ -66,14 +66,14 @@ def can_pass(call: GatewayCall) -> bool:
         not face.is_ours  # there, the upstream would receive this gateway's model name
         and can_pass_through(model, face.dialect.PROTOCOL)
         and body.find(_ENVELOPE) < 0  # another vendor's signature, which it would refuse
-        and (call.request.is_retrievable or not _touches_quirks(model, face, body))
+        and (
+            call.request.is_retrievable
+            or not face.knows_quirks
+            or not face.dialect.touches_quirks(body, model.known_quirks)
+        )
         # Checked first for a mark, as most requests have no files.
         and (body.find(FILE_MARK) < 0 or not refers_to_files(body))
     )
-
-
-def _touches_quirks(model: RemoteModel, face: Face, body: bytes) -> bool:
-    return face.knows_quirks and bool(face.dialect.touches_quirks(body, model.known_quirks))
 
 
 async def pass_through(call: GatewayCall) -> None:
@@ -84,8 +84,7 @@ async def pass_through(call: GatewayCall) -> None:
     """
     model, request, record = call.upstream.model, call.request, call.record
     assert is_remote(model)
-    model = cast(RemoteModel, model)  # a RemoteCallModel has all attributes that this function uses
-    body, name = request.body, model.descriptor.name
+    body, name = request.body, call.upstream.name
     if request.rename is not None and request.model != name:
         body = request.rename(body, name)
     # A budget needs the usage of each answer.

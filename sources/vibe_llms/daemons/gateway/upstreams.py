@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+from typing import TYPE_CHECKING, Final, TypeGuard, cast
 
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -41,7 +41,7 @@ _SURVEY_SECONDS: Final = 10
 """Timeout for listing the models of a vendor."""
 
 
-@frozen
+@frozen(slots=False)  # with slots, attrs makes all attributes slow beside a cached property
 class Upstream:
     """A model to ask.
 
@@ -65,9 +65,15 @@ class Upstream:
         return self.model.descriptor.name
 
 
-def is_remote(model: object) -> TypeGuard[RemoteModel | RemoteCallModel[Any, Any]]:
-    """Return whether a model belongs to a vendor over the network."""
-    return isinstance(model, RemoteModel | RemoteCallModel)
+_REMOTE: Final = (RemoteModel, RemoteCallModel)
+
+
+def is_remote(model: object) -> TypeGuard[RemoteModel]:
+    """Return whether a model belongs to a vendor over the network.
+
+    A model of another genus counts as well: it has all attributes that the gateway uses.
+    """
+    return isinstance(model, _REMOTE)
 
 
 def ensure_unguarded(model: object) -> None:

@@ -66,6 +66,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_answer_due",
         "_body_seconds",
+        "_buffer",
         "_current",
         "_discardable_bytes",
         "_ignores_input",
@@ -119,6 +120,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle a new connection, after the TLS handshake."""
+        self._buffer = reading.buffer  # slow to find, and a server's loop never changes its thread
         self.transport = cast(asyncio.Transport, transport)
         self._peer = describe_peer(self.transport)
         self.service.connections.add(self)
@@ -132,11 +134,11 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer to read into."""
-        return reading.buffer
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle received bytes."""
-        data = bytes(reading.buffer[:nbytes])
+        data = bytes(self._buffer[:nbytes])
         if self._ignores_input:
             self._discardable_bytes -= nbytes
             if self._discardable_bytes < 0:
@@ -173,12 +175,11 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._current = self._incoming = self._websocket = None
 
     def _abandon(self) -> None:
-        exchanges = [exchange for exchange, _ in self._queue]
+        exchanges = [*(exchange for exchange, _ in self._queue), self._current]
         self._queue.clear()
-        if self._current is not None:
-            exchanges.append(self._current)
         for exchange in exchanges:
-            exchange.abandon()
+            if exchange is not None:
+                exchange.abandon()
         if self._websocket is not None:
             self._websocket.abandon()
         self._release()
@@ -296,9 +297,9 @@ class IncomingConnection(asyncio.BufferedProtocol):
         service.tasks.add(exchange.task)
 
     def _begin_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        # Not with loop.create_task: an eager task factory would run the task at once, in the middle
-        # of reading, and before there is a reference to the task.
-        return asyncio.Task(coroutine, loop=self.service.loop)
+        # Not with loop.create_task: an eager task factory would run it in the middle of reading,
+        # before there is a reference to it. With a name, as asyncio would count and format one.
+        return asyncio.Task(coroutine, loop=self.service.loop, name="request")
 
     # --- for exchanges ---------------------------------------------------------------------------
 

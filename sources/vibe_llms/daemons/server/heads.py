@@ -80,7 +80,12 @@ def compose_whole(
     """
     template = _compose_whole_template(status, tuple(headers))
     values = tuple(headers.values())
-    if template is None or not "".join(values).isprintable():  # no line break, and no NUL
+    text = "".join(values)
+    if text.isascii():
+        is_plain = "\n" not in text and "\r" not in text and "\0" not in text
+    else:
+        is_plain = text.isprintable()  # slower, and finds lone surrogates, too
+    if template is None or not is_plain:
         return None
     return STATUS_LINES[status] + server_lines + (template % (*values, size)).encode()
 

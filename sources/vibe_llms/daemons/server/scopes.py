@@ -26,12 +26,15 @@ def compose_scope(
     base: Scope | None = head.notes.get(_BASE)
     if base is None:
         base = head.notes[_BASE] = _compose_base(head, peer)
-    return {
-        **base,
-        "headers": head.headers[:],  # equal heads share one list
-        "state": dict(state),
-        "extensions": {**peer.extensions, DISCONNECT_EXTENSION: watch, TRAILERS_EXTENSION: {}},
+    scope = {**base}
+    scope["headers"] = head.headers[:]  # equal heads share one list
+    scope["state"] = {**state}
+    scope["extensions"] = {
+        **peer.extensions,
+        DISCONNECT_EXTENSION: watch,
+        TRAILERS_EXTENSION: {},
     }
+    return scope
 
 
 def _compose_base(head: Head, peer: Peer) -> Scope:
@@ -52,6 +55,10 @@ def _compose_base(head: Head, peer: Peer) -> Scope:
         "root_path": "",
         "client": peer.client,
         "server": peer.server,
+        # Each request gets its own; with their names here, a copy has room for them.
+        "headers": [],
+        "state": {},
+        "extensions": {},
     }
 
 

@@ -31,7 +31,7 @@ def _add_openai_fields(fields: Mapping[str, str]) -> Mapping[str, str]:
     return {**OPENAI_FIELDS, **fields}
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)  # with slots, a cached property makes all attributes slow
 class Quirks:
     """One vendor's differences from OpenAI; the defaults are OpenAI's own.
 
@@ -114,11 +114,12 @@ class Quirks:
     siblings: tuple[tuple[str, str], ...] = ()
 
     @cached_property
-    def marks(self) -> tuple[bytes, ...] | None:
-        """Bytes in a request in OpenAI's form that may be unsuitable for the vendor.
+    def marks(self) -> tuple[str, ...] | None:
+        """Texts in a request in OpenAI's form that may be unsuitable for the vendor.
 
-        A request without any of them can be passed through. ``None`` if the vendor differs from
-        OpenAI in more than ids and refused fields, so that every request must be checked.
+        They are for a body decoded as Latin-1. A request without any of them can be passed through.
+        ``None`` if the vendor differs from OpenAI in more than ids and refused fields, so that
+        every request must be checked.
         """
         without_these = attrs.evolve(
             self,
@@ -130,8 +131,8 @@ class Quirks:
         )
         if without_these != Quirks():
             return None
-        refused = (b'"%b"' % field.encode() for field in self.refused_fields)
-        return (b'"tool_call', b'"random_seed"', *refused)
+        refused = (f'"{field}"'.encode().decode("latin-1") for field in self.refused_fields)
+        return ('"tool_call', '"random_seed"', *refused)
 
     @cached_property
     def history(self) -> HistoryRules:

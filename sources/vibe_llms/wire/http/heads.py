@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 import attrs
@@ -112,9 +112,9 @@ def compose_head(
         RequestError: A header contains a line end or NUL.
         ValueError: Another part is invalid.
     """
-    is_fixed = headers.__class__ is FixedHeaders and method in _WITH_BODY
-    if is_fixed:
-        known = cast(FixedHeaders, headers).head
+    fixed = headers if isinstance(headers, FixedHeaders) and method in _WITH_BODY else None
+    if fixed is not None:
+        known = fixed.head
         if known is not None and known[:3] == (method, target, proxy):
             return b"%bContent-Length: %d\r\n\r\n" % (known[3], size)
     location = target.path if proxy is None else target.url
@@ -133,9 +133,8 @@ def compose_head(
         lines.append(f"Authorization: {target.credentials}\r\n")
     if proxy is not None and proxy.credentials:
         lines.append(f"Proxy-Authorization: {proxy.credentials}\r\n")
-    if is_fixed:
-        written = "".join(lines).encode()
-        cast(FixedHeaders, headers).head = (method, target, proxy, written)
+    if fixed is not None:
+        fixed.head = (method, target, proxy, "".join(lines).encode())
     if size or method in _WITH_BODY:
         lines.append(f"Content-Length: {size}\r\n")
     lines.append("\r\n")

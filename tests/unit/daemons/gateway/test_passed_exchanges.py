@@ -40,10 +40,9 @@ def compose_call(exchange: PlayedExchange, *, is_gone: bool) -> Any:
             raise ClientGone
 
     model: Any = object.__new__(RemoteModel)
-    model._descriptor = SimpleNamespace(name="m")
     model.client = SimpleNamespace(pass_through=send)
     return SimpleNamespace(
-        upstream=SimpleNamespace(model=model),
+        upstream=SimpleNamespace(model=model, name="m"),
         request=SimpleNamespace(
             body=b"{}",
             model="m",
