@@ -169,6 +169,10 @@ async def test_nothing_that_a_report_says_is_executed(tab: Tab, tmp_path: Path) 
     await tab.open(path)
     await tab.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
 
+    policy = "document.querySelector('meta[http-equiv=\"Content-Security-Policy\"]').content"
+    rules = dict(each.strip().split(" ", 1) for each in (await tab.evaluate(policy)).split(";"))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    assert all(rules[name].startswith("'sha256-") for name in ("script-src", "style-src"))
     assert (await tab.evaluate("document.title")).startswith("Eval of </pre>")
     assert await tab.evaluate("document.querySelectorAll('img, iframe, .case script').length") == 0
     shown = await tab.evaluate("document.querySelector('main').textContent")

@@ -99,6 +99,13 @@ class EvalBudget:
             self._in_progress += 1
             return True
 
+    def add(self, cost: Decimal | None) -> None:
+        """Count a cost; ``None`` if it is unknown."""
+        if cost is None:
+            self.unpriced += 1
+        else:
+            self.spent += cost
+
     async def settle(self, amount: int, cost: Decimal | None, *, unknown: int = 0) -> None:
         """Replace a reservation by the cost of its request.
 
@@ -107,10 +114,7 @@ class EvalBudget:
             cost: Cost; ``None`` if it is unknown, so that the reservation stays.
             unknown: Part of the reservation that stays, for attempts of unknown cost.
         """
-        if cost is None:
-            self.unpriced += 1
-        else:
-            self.spent += cost
+        self.add(cost)
         if self.cap is None:
             return
         async with self._settled:

@@ -34,7 +34,7 @@ from vibe_llms.flows.response_search import normalize
 from vibe_llms.flows.tasks import EvaluationType, Goal, TargetCondition
 from vibe_llms.flows.verifying import FlowOutcome, verify
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue, escape_surrogates
 from vibe_llms.instruments.estimates import AnyEstimator, Estimator
 from vibe_llms.instruments.inputs import produce_user_canister
 from vibe_llms.instruments.models import Model
@@ -91,13 +91,17 @@ class JudgeRunner:
         try:
             ruling = await self._rule(exhibit)
         except ConverseError as error:
-            return JudgeVerdict(judge=self.judge.name, passed=None, reason=str(error))
+            reason = escape_surrogates(str(error))
+            return JudgeVerdict(judge=self.judge.name, passed=None, reason=reason)
         if ruling is None:
             reason = "Only tasks have goals; this subject is a model."
             return JudgeVerdict(judge=self.judge.name, passed=None, reason=reason)
         score = ruling.confidence if ruling.is_met else 1 - ruling.confidence
         return JudgeVerdict(
-            judge=self.judge.name, passed=ruling.is_met, score=score, reason=ruling.evidence
+            judge=self.judge.name,
+            passed=ruling.is_met,
+            score=score,
+            reason=escape_surrogates(ruling.evidence),  # functions may return any text
         )
 
     async def _rule(self, exhibit: Exhibit) -> Ruling | None:

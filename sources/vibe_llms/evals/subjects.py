@@ -22,6 +22,7 @@ from vibe_llms.evals.suites import EvalCase, EvalSubject, Suite
 from vibe_llms.evals.trials import SubjectAnswer
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.adapter import UniversalAdapter
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.predicates import Predicates
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
@@ -155,6 +156,10 @@ class ModelSubject:
     async def find_estimator(self, prepared: PreparedCase) -> AnyEstimator | None:
         """Return the estimator of the maximum cost of an answer; ``None`` without a limit."""
         return (await self._access(prepared.case)).estimator
+
+    def describe_settings(self) -> str:
+        """Return the digest of what all requests without tools share."""
+        return self._askers[()].work.template.digest()
 
     def can_batch(self, case: EvalCase) -> bool:
         """Return whether a case needs no tools, so that it fits in a vendor's batch."""
@@ -315,8 +320,7 @@ class TaskSubject:
                 "in its resource_llm, or remove the cap."
             )
             raise ConfigurationError(findings=(Finding(place=str(self._path), message=message),))
-        data = await asyncio.to_thread(self._path.read_bytes)
-        self._digest = hashlib.sha256(data).hexdigest()
+        self._digest = await asyncio.to_thread(_digest_task, check)
 
     def _produce_adapter(self, cents: float | None) -> UniversalAdapter:
         config = AdapterConfig(
@@ -364,6 +368,20 @@ class TaskSubject:
         if self._is_free or not result.requests:
             return Decimal(0)
         return None if result.cost_cents is None else Decimal(str(result.cost_cents)) / 100
+
+
+def _digest_task(check: TaskCheck) -> str:
+    """Return the digest of a task, its subflows, and the files that they read."""
+    texts: list[str] = []
+    for part in check.survey_parts():
+        texts.append(part.reading.document.text)
+        folder = Path(part.reading.document.place).parent
+        for entry in part.task.resource_registry.entries:
+            scheme, _, path = entry.source_url.partition(":")
+            file = folder / path.lstrip("/")
+            if scheme == "file" and file.is_file():
+                texts.append(hashlib.sha256(file.read_bytes()).hexdigest())
+    return digest_parts(*texts)
 
 
 def open_subject(

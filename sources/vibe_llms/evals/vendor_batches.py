@@ -18,7 +18,7 @@ from vibe_llms.batches.submitting import ChunkNews
 from vibe_llms.batches.vendor_backend import find_batches
 from vibe_llms.batches.vendor_channel import VendorBatchChannel
 from vibe_llms.evals.costs import EvalBudget, price_item
-from vibe_llms.evals.subjects import ModelSubject, PreparedCase, digest_parts, read_item
+from vibe_llms.evals.subjects import ModelSubject, PreparedCase, read_item
 from vibe_llms.evals.trials import SubjectAnswer
 from vibe_llms.exceptions import CapabilityError
 from vibe_llms.foundation.attrs_classes import frozen
@@ -99,7 +99,7 @@ async def answer_by_batch(
     if not canisters:
         return
     options: dict[str, Any] = {"controls": dict(subject.subject.controls)}
-    journal = folder / f"batch-{digest_parts(subject.subject.model, repr(options))[:32]}.jsonl"
+    journal = folder / f"batch-{subject.describe_settings()[:32]}.jsonl"
     channel: VendorBatchChannel[str] = VendorBatchChannel(
         subject.model,
         journal=journal,
@@ -113,7 +113,11 @@ async def answer_by_batch(
         async for item in items:
             assert item.id is not None
             # A batch that an earlier run submitted may have answers that this run does not need.
-            await budget.settle(reserved.pop(item.id, 0), price_item(item))
+            cost = price_item(item)
+            if item.id in reserved:
+                await budget.settle(reserved.pop(item.id), cost)
+            else:
+                budget.add(cost)
             yield item.id, read_item(item)
     # The answers are in the cache.
     await asyncio.to_thread(journal.unlink, missing_ok=True)

@@ -72,9 +72,13 @@ def test_a_tolerated_decrease_is_worse_but_no_regression() -> None:
 
     tolerated = compare_reports(earlier, produce_report(0.1, a="p" * 9 + "f"))
     refused = compare_reports(earlier, produce_report(0.1, a="p" * 8 + "ff"))
+    # In binary fractions, 0.8 - 0.7 is more than 0.1.
+    exact = compare_reports(produce_report(a="ppppppppff"), produce_report(0.1, a="pppppppfff"))
 
     assert tolerated.select(EvalChange.WORSE)
     assert not tolerated.regressions
+    assert exact.select(EvalChange.WORSE)
+    assert not exact.regressions
     assert refused.regressions
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from support.batches.vendor_batching import MODELS, produce_application
 from support.evals.suites import run_in, script_model, write_judgment, write_suite
+from support.runs.acting import invoke
+from support.runs.scripting import write_script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.evals.evaluating import Evaluation, run_suite
@@ -287,6 +289,29 @@ async def test_tasks_are_subjects_and_their_goals_judge(tmp_path: Path) -> None:
     assert all(each.answer and each.answer.is_cached for each in again.trials)
 
 
+async def test_a_task_is_run_again_if_a_file_that_it_reads_differs(tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("tides")
+    entry = {"name": "note", "source_url": "file:note.md"}
+    task = {
+        **TASK,
+        "prompts": [{"template": "Write about {{registry:note.content}}."}],
+        "resource_registry": {"entries": [entry]},
+    }
+    (tmp_path / "task.json").write_text(json.dumps(task))
+    suite = Suite(
+        cases=[EvalCase(name="c")],
+        subjects=[EvalSubject(name="task", task=tmp_path / "task.json")],
+        judges=[EvalJudge(name="goal", kind="goal")],
+    )
+    first = await run_in(tmp_path, suite)
+    (tmp_path / "note.md").write_text("winds")
+
+    second = await run_in(tmp_path, suite)
+
+    assert first.holds, first.trials[0].reason
+    assert not second.holds
+
+
 async def test_mistakes_of_a_task_are_found_before_anything_is_sent(tmp_path: Path) -> None:
     (tmp_path / "task.json").write_text(json.dumps({**TASK, "prompts": []}))
     suite = Suite(
@@ -347,6 +372,25 @@ async def test_a_kept_run_is_a_case(tmp_path: Path) -> None:
 
     assert report.trials[0].answer is not None
     assert report.trials[0].answer.text == "What is my name?"
+
+
+async def test_a_call_that_nobody_approves_fails_its_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written. A case may take the tools away."""
+    monkeypatch.chdir(tmp_path)
+    path = write_script(
+        tmp_path, {"contents": [invoke("write_file", "1", path="note.txt", text="eggs")]}
+    )
+    subject = EvalSubject(name="m", model=f"scripted:{path}", tools=("io",))
+    cases = [EvalCase(name="write", prompt="Write it."), EvalCase(name="no", prompt="!", tools=())]
+
+    report = await run_in(tmp_path, ask(cases=cases, subjects=[subject]))
+
+    assert [str(each.state) for each in report.trials] == ["error", "error"]
+    assert "awaits approval" in report.trials[0].reason
+    assert "no text" in report.trials[1].reason
+    assert not (tmp_path / "note.txt").exists()
 
 
 async def test_cases_tags_and_subjects_are_selected(tmp_path: Path) -> None:
@@ -420,6 +464,43 @@ async def test_equal_answers_are_judged_once(
 
     assert report.holds
     assert len([each for each in simulator.requests if each.method == "POST"]) == 1
+    await application.close()
+
+
+@pytest.mark.parametrize(
+    ("votes", "passed", "consistency"),
+    [
+        ((True, False), False, 0.0),
+        ((True, True, False), True, 1 / 3),
+        ((False, False, True), False, 1 / 3),
+        ((True, True), True, 1.0),
+    ],
+)
+async def test_the_majority_of_the_verdicts_decides(
+    tmp_path: Path,
+    simulator: SynchronousSimulator,
+    votes: tuple[bool, ...],
+    passed: bool,
+    consistency: float,
+) -> None:
+    """A tie is not enough."""
+    application = produce_application("anthropic", simulator.url)
+    judge = EvalJudge(
+        name="j",
+        kind="model",
+        question="Good?",
+        model=f"anthropic:{MODELS['anthropic']}",
+        repeats=len(votes),
+    )
+    answers = [ScriptedAnswer(parts=(Say(write_judgment(vote)),)) for vote in votes]
+    simulator.enqueue(*answers)
+
+    report = await run_in(tmp_path, ask("1?", judges=[judge]), application=application)
+
+    (verdict,) = report.trials[0].verdicts
+    assert (verdict.votes, verdict.passed) == (votes, passed)
+    (agreement,) = report.measure_agreements()
+    assert agreement.consistency == pytest.approx(consistency)
     await application.close()
 
 

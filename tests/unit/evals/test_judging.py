@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.evals.suites import run_in, script_model, write_judgment
+from vibe_llms.evals.reports import read_report
 from vibe_llms.evals.suites import EvalCase, EvalJudge, Suite
 from vibe_llms.evals.trials import JudgeVerdict
 from vibe_llms.exceptions import ConfigurationError
@@ -87,6 +88,25 @@ async def test_a_function_that_raises_is_told_and_nothing_else_fails(tmp_path: P
 
     assert verdict.passed is None
     assert "RuntimeError: no sea" in verdict.reason
+
+
+async def test_a_reason_that_is_no_text_can_be_saved(tmp_path: Path) -> None:
+    """A function may return bytes of a file as they were read."""
+
+    def fail(answer: str) -> bool:
+        raise ValueError("\udce9")
+
+    judges = [
+        EvalJudge(name="odd", kind="function", function=lambda answer: (True, "\udce9")),
+        EvalJudge(name="fails", kind="function", function=fail),
+    ]
+    suite = Suite(cases=[EvalCase(name="c", prompt="?", answer="a")], judges=judges)
+
+    report = await run_in(tmp_path, suite)
+
+    report.write(tmp_path / "report.json")
+    assert read_report(tmp_path / "report.json") == report
+    assert r"\udce9" in report.trials[0].verdicts[0].reason
 
 
 async def test_functions_come_from_files_and_modules(tmp_path: Path) -> None:
