@@ -117,6 +117,8 @@ async def test_a_context_has_one_task_after_the_other(tmp_path: Path) -> None:
         first = await send(face, compose(spec, "1", "A"))
         again = await send(face, compose(spec, "1", "A"))
         assert again == first  # the same message is no second one
+        reused = await call(face, "SendMessage", **compose(spec, "1", "Other."))
+        assert reused["code"] == -32602
         context = first["contextId"]
         second = await send(face, compose(spec, "2", "B", contextId=context))
         assert second["id"] != first["id"]

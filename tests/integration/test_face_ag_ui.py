@@ -121,6 +121,30 @@ async def test_a_thread_is_a_conversation_and_a_message_counts_once(tmp_path: Pa
         assert read_text(await face.post(by_id)) == "One."  # the script begins again
 
 
+async def test_an_id_names_one_message(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/ag-ui") as face:
+        spec = face.write_script(DONE)
+        await face.post(compose(spec, ask("1", "A")))
+        status, told = await face.refuse(compose(spec, ask("1", "B"), ask("2", "C")))
+        assert (status, "another text" in told["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(("origin", "is_allowed"), [("good.example", True), ("x.example", False)])
+async def test_a_page_of_a_named_site_reads_the_stream(
+    tmp_path: Path, origin: str, is_allowed: bool
+) -> None:
+    async with facing(tmp_path, "/ag-ui", hosts=["https://good.example"]) as face:
+        headers = {"Origin": f"https://{origin}", "Access-Control-Request-Method": "POST"}
+        async with face.daemon.session.options(face.url, headers=headers) as answer:
+            assert (answer.status == 204) == is_allowed
+        del headers["Access-Control-Request-Method"]
+        body = compose(face.write_script(DONE), ask("1", "A"))
+        async with face.daemon.session.post(face.url, json=body, headers=headers) as answer:
+            assert answer.status == (200 if is_allowed else 403)
+            allowed = answer.headers.get("Access-Control-Allow-Origin")
+            assert allowed == (f"https://{origin}" if is_allowed else None)
+
+
 async def test_what_a_run_cannot_use_is_told(tmp_path: Path) -> None:
     async with facing(tmp_path, "/ag-ui") as face:
         body = compose(

@@ -102,7 +102,7 @@ async def test_lost_pieces_are_made_up_for(
     async with facing(tmp_path, path, LOOK) as face:
         face.headers = {"A2A-Version": "1.0"}
         spec = face.write_script([say(TEXTS[0]), invoke("look")], [say(TEXTS[1])])
-        for seed in range(12):
+        for seed in range(20):
             drop_pieces(monkeypatch, seed)
             told = await face.post(compose(spec, f"{seed}"))
             monkeypatch.undo()

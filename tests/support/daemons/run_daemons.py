@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ async def serving(
     watchers: int = 5_000,
     shared: ConversationStore | None = None,
     memory: bool = False,
+    hosts: Sequence[str] = (),
     **settings: Any,
 ) -> AsyncIterator[Daemon]:
     """Serve the runs of a folder.
@@ -84,6 +85,7 @@ async def serving(
         watchers: How many event streams may be open at once.
         shared: The store; by default one of files in the folder.
         memory: Whether notes are served.
+        hosts: Further host names, and origins of pages.
         settings: More arguments of the service.
     """
     premises = Premises(tmp_path, shared=shared)
@@ -94,7 +96,7 @@ async def serving(
     service = produce_service(
         premises.runs.application,
         premises.store,
-        AgentsSettings(watchers=watchers, memory=memory),
+        AgentsSettings(watchers=watchers, memory=memory, hosts=tuple(hosts)),
         produce_tools=produce_tools,
         hosting=FAST,
         **settings,

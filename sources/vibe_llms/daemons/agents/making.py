@@ -22,7 +22,7 @@ from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.agents.streams import pass_on
-from vibe_llms.daemons.arrivals import find_hosts
+from vibe_llms.daemons.arrivals import admits_page, find_hosts
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.page_files import PAGE_PATH
 from vibe_llms.daemons.records import Listener
@@ -114,6 +114,7 @@ def produce_service(
         start=availability.start,
         stop=stop,
         on_drain=drain,
+        admits_page=partial(admits_page, hosts=hosts),
     )
     add_health(
         service,

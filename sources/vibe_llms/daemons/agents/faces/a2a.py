@@ -41,6 +41,7 @@ from vibe_llms.daemons.agents.faces.a2a_tasks import (
 from vibe_llms.daemons.agents.faces.serving import (
     SPEC_QUERIES,
     FaceParts,
+    describe_failure,
     follow_run,
     read_spec,
     serve_run,
@@ -54,7 +55,6 @@ from vibe_llms.daemons.agents.faces.threads import (
     find_thread,
     open_thread,
 )
-from vibe_llms.daemons.agents.request_bodies import write_error
 from vibe_llms.daemons.agents.route_access import RouteRow
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
@@ -367,7 +367,7 @@ def _read_id(params: Mapping[str, Any]) -> str:
 
 
 def _classify(error: ConverseError) -> RpcError:
-    message = str(write_error(error).body["error"]["message"])  # type: ignore[index,call-overload]
+    message = describe_failure(error)
     match error:
         case UnknownConversationError():
             return RpcError(TASK_NOT_FOUND, message)

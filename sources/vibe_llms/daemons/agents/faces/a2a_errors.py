@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from vibe_llms.daemons.agents.faces.serving import describe_failure
 from vibe_llms.daemons.agents.request_bodies import write_error
 from vibe_llms.dialects.client_answers import ErrorAnswer
 from vibe_llms.exceptions import ConverseError
@@ -61,6 +62,5 @@ def compose_rpc_error(request_id: JsonValue, error: RpcError) -> JsonObject:
 def write_rpc_error(error: ConverseError) -> ErrorAnswer:
     """Write an error outside of the protocol, such as a missing key, with its HTTP status."""
     answer = write_error(error)
-    message = str(answer.body["error"]["message"])  # type: ignore[index,call-overload]
-    body = compose_rpc_error(None, RpcError(INTERNAL, message))
+    body = compose_rpc_error(None, RpcError(INTERNAL, describe_failure(error)))
     return ErrorAnswer(answer.status, body, answer.headers)

@@ -10,6 +10,7 @@ import attrs
 
 from vibe_llms.daemons.agents.faces.approvals import ask_approval, describe_approval
 from vibe_llms.daemons.agents.faces.media import describe_media, write_link
+from vibe_llms.daemons.agents.faces.serving import describe_failure
 from vibe_llms.daemons.agents.faces.steps import (
     ApprovalGiven,
     CallEnded,
@@ -21,7 +22,6 @@ from vibe_llms.daemons.agents.faces.steps import (
     Step,
     ToldCall,
 )
-from vibe_llms.daemons.agents.request_bodies import write_error
 from vibe_llms.dialects.payloads import encode_bytes
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define, frozen
@@ -243,8 +243,7 @@ class TaskWriter:
 
     def fail(self, error: ConverseError) -> Iterator[JsonObject]:
         """Yield the event for an error that ends the stream."""
-        message = write_error(error).body["error"]["message"]  # type: ignore[index,call-overload]
-        body: JsonObject = {"code": -32603, "message": message}
+        body: JsonObject = {"code": -32603, "message": describe_failure(error)}
         yield {"jsonrpc": "2.0", "id": self._request_id, "error": body}
 
     def _write_artifact(

@@ -17,6 +17,7 @@ from vibe_llms.daemons.agents.faces.media import (
     write_link,
     write_text,
 )
+from vibe_llms.daemons.agents.faces.serving import describe_failure
 from vibe_llms.daemons.agents.faces.steps import (
     ApprovalGiven,
     CallEnded,
@@ -125,7 +126,7 @@ class EventWriter:
     def fail(self, error: ConverseError) -> Iterator[JsonObject]:
         """Yield the events for an error that ends the stream."""
         yield from self._close()
-        yield {"type": "RUN_ERROR", "message": error.describe(), "code": error.WORD}
+        yield {"type": "RUN_ERROR", "message": describe_failure(error), "code": error.WORD}
 
     def write_snapshot(self, canisters: Sequence[AnyCanister]) -> JsonObject:
         """Return the event with all messages of a conversation."""

@@ -10,6 +10,7 @@ import attrs
 import msgspec
 
 from vibe_llms.daemons.agents.faces.media import describe_media, write_link, write_text
+from vibe_llms.daemons.agents.faces.serving import describe_failure
 from vibe_llms.daemons.agents.faces.steps import (
     ApprovalAsked,
     ApprovalGiven,
@@ -95,7 +96,7 @@ class ChunkWriter:
 
     def fail(self, error: ConverseError) -> Iterator[JsonObject]:
         """Yield the chunks for an error that ends the stream."""
-        yield {"type": "error", "errorText": error.describe()}
+        yield {"type": "error", "errorText": describe_failure(error)}
         yield {"type": "finish", "finishReason": "error"}
 
     def _settle(self, step: Settled) -> Iterator[JsonObject]:

@@ -15,7 +15,9 @@ from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
 from vibe_llms.daemons.agents.faces.walking import Walk
 from vibe_llms.events.engine import (
+    GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
     RunSuspendedEvent,
@@ -94,7 +96,8 @@ class RunFollower:
                         is_new = event.sequence > after
                         for step in self._walk.feed(event, await self._read_answer(event)):
                             if is_new and isinstance(step, PartsWithdrawn):
-                                yield attrs.evolve(step, conversation=self._stored)
+                                conversation = await self._read_conversation(event)
+                                yield attrs.evolve(step, conversation=conversation)
                             elif is_new:
                                 yield step
                         if isinstance(event.event, _MAY_SETTLE):
@@ -125,6 +128,23 @@ class RunFollower:
         if len(found) < event.canisters:
             raise StoreError(detail=f"An answer of the run {self.run_id} is not stored.")
         return found
+
+    async def _read_conversation(self, logged: LoggedEvent) -> Sequence[AnyCanister]:
+        """Return the conversation up to an event; the run may have continued since."""
+        history = await asyncio.to_thread(self._runs.store.read, self.run_id)
+        event, stored = logged.event, history.canisters
+        match event:
+            case GenerationFinishedEvent():
+                answer = find_answer(stored, event)
+                key = answer[-1].id if answer else event.key
+            case GenerationFailedEvent() if event.canisters:
+                key = event.canisters[-1].id
+            case GenerationFailedEvent() | GenerationStartedEvent():
+                key = event.key
+            case _:
+                return stored
+        places = [place for place, each in enumerate(stored) if each.id == key]
+        return stored[: places[0] + 1] if places else stored
 
     async def _settle(self, sequence: int) -> Settled | None:
         """Return the end of the walk if the run has settled with an event of this number."""

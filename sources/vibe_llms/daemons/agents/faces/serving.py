@@ -23,6 +23,7 @@ from vibe_llms.daemons.agents.faces.steps import (
     Step,
 )
 from vibe_llms.daemons.agents.faces.threads import RunPlace
+from vibe_llms.daemons.agents.request_bodies import write_error
 from vibe_llms.daemons.agents.route_access import refuse
 from vibe_llms.daemons.agents.streams import STREAM_HEADERS, OpenStreams
 from vibe_llms.daemons.asgi import NOTHING, HttpCall
@@ -113,6 +114,12 @@ async def serve_run(
 def write_events(events: Iterable[JsonObject]) -> bytes:
     """Write events as server-sent events. JSON has no line breaks outside of strings."""
     return b"".join([b"data: %b\n\n" % msgspec.json.encode(each) for each in events])
+
+
+def describe_failure(error: ConverseError) -> str:
+    """Return the text of an error that ends a stream, without names of hosts and files."""
+    body = write_error(error).body["error"]
+    return str(body["message"]) if isinstance(body, Mapping) else ""
 
 
 def read_spec(call: HttpCall, table: object, place: str) -> RunSpec:

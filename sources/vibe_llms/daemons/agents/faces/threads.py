@@ -33,6 +33,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
+from vibe_llms.messages.contents import TextualContent
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
 
@@ -54,6 +55,7 @@ class Thread:
         branch: Number of the conversation, from 0; editing a message begins a new one.
         canisters: Messages of the conversation.
         pending: Messages that the run has not added to the conversation yet.
+        last_event: Number of the run's last event before these were read; 0 for none.
         exists: Whether the conversation exists.
     """
 
@@ -63,16 +65,13 @@ class Thread:
     branch: int
     canisters: Sequence[AnyCanister] = ()
     pending: Sequence[AnyCanister] = ()
+    last_event: int = 0
     exists: bool = True
 
     def name_message(self, identity: str) -> str:
         """Return the id of a client's message in the conversation."""
         source = f"{len(self.id)}:{self.id}{identity}".encode("utf-8", "surrogatepass")
         return hashlib.sha256(source).hexdigest()[:_ID_DIGITS]
-
-    def knows_message(self, identity: str) -> bool:
-        """Return whether the conversation has a message, by the client's id or by its own."""
-        return not {identity, self.name_message(identity)}.isdisjoint(self._known)
 
     def find_message(self, identity: str) -> int | None:
         """Return the index of a message, by the client's id or by its own; ``None`` if unknown."""
@@ -87,21 +86,23 @@ class Thread:
             pairs: Messages with the client's ids. Answers are new only to a new conversation.
 
         Raises:
-            RequestError: Two messages have the same id.
+            RequestError: Two messages have the same id, or a known one has another text now.
         """
-        new = [
-            attrs.evolve(canister, id=self.name_message(identity))
-            for identity, canister in pairs
-            if not self.knows_message(identity)
-            and not (self.exists and isinstance(canister, AssistantCanister))
-        ]
+        new = []
+        for identity, canister in pairs:
+            known = self._known.get(identity) or self._known.get(self.name_message(identity))
+            if known is None and not (self.exists and isinstance(canister, AssistantCanister)):
+                new.append(attrs.evolve(canister, id=self.name_message(identity)))
+            elif isinstance(known, UserCanister) and _read_text(known) != _read_text(canister):
+                detail = f"The message {identity[:80]!r} was received before, with another text."
+                raise refuse("messages", f"{detail} Send it with a new id.")
         if len({each.id for each in new}) < len(new):
             raise refuse("messages", "Two messages have the same id.")
         return new if any(isinstance(each, UserCanister) for each in new) else []
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(each.id for each in (*self.canisters, *self.pending))
+    def _known(self) -> dict[str, AnyCanister]:
+        return {each.id: each for each in (*self.canisters, *self.pending)}
 
 
 @frozen(kw_only=True)
@@ -176,6 +177,7 @@ async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
         branch=thread.branch + 1,
         canisters=thread.canisters[:count],
         pending=(),
+        last_event=0,
     )
 
 
@@ -218,12 +220,11 @@ async def advance(
             await _start(runs, thread, spec, canisters, key=_name_key(thread.id, 0))
             return RunPlace(run_id=thread.conversation, start=1, after=0), []
         thread = attrs.evolve(thread, exists=True)  # another request began it at the same time
-    after = await _count_events(runs, thread)
     late = await _answer_approvals(runs, thread, approvals)
     if canisters or answers_last:
         await _deliver(runs, thread, spec, canisters)
     start = await find_start(runs, thread.conversation)
-    return RunPlace(run_id=thread.conversation, start=start, after=after), late
+    return RunPlace(run_id=thread.conversation, start=start, after=thread.last_event), late
 
 
 async def rejoin(runs: LocalRuns, thread: Thread) -> RunPlace:
@@ -259,6 +260,10 @@ async def _answer_approvals(
     return late
 
 
+def _read_text(canister: AnyCanister) -> str:
+    return "".join(each.text for each in canister.content if isinstance(each, TextualContent))
+
+
 class _TakenError(Exception):
     """Another request for the same conversation came first."""
 
@@ -282,21 +287,19 @@ async def _start(
         raise
 
 
-async def _count_events(runs: LocalRuns, thread: Thread) -> int:
-    if not thread.exists:
-        return 0
-    with suppress(UnknownConversationError):  # a conversation without a run
-        return await runs.count_events(thread.conversation, subject=thread.subject)
-    return 0
-
-
 def _load(runs: LocalRuns, thread: Thread) -> Thread:
     """Return a thread with the messages of its conversation."""
+    last = runs.store.open_log(thread.conversation).read_last()
     canisters = runs.store.read(thread.conversation).canisters
     stored = {each.id for each in canisters}
     requested = _list_requested(runs, thread.conversation)
     pending = tuple(each for each in requested if each.id not in stored)
-    return attrs.evolve(thread, canisters=canisters, pending=pending)
+    return attrs.evolve(
+        thread,
+        canisters=canisters,
+        pending=pending,
+        last_event=0 if last is None else last.sequence,
+    )
 
 
 def _list_requested(runs: LocalRuns, identity: str) -> Iterator[AnyCanister]:
