@@ -19,8 +19,8 @@ from vibe_llms.daemons.agents.faces.steps import (
     PartGrown,
     PartsWithdrawn,
     Settled,
+    ShownCall,
     Step,
-    ToldCall,
 )
 from vibe_llms.dialects.payloads import encode_bytes
 from vibe_llms.exceptions import ConverseError
@@ -291,7 +291,7 @@ def _write_step(name: TaskName, step: PartEnded | CallEnded) -> JsonObject | Non
         }
         contents = [_write_part(each) for each in step.result.content]
         return write_message(name, f"{step.call.id}.result", [{"data": result}, *contents])
-    if isinstance(step.call, ToldCall):
+    if isinstance(step.call, ShownCall):
         call: JsonObject = {
             "call": {"id": step.id, "name": step.call.name, "arguments": step.call.arguments}
         }

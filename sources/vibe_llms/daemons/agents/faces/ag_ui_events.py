@@ -28,10 +28,10 @@ from vibe_llms.daemons.agents.faces.steps import (
     PartGrown,
     PartsWithdrawn,
     Settled,
+    ShownCall,
     Step,
     StepBegun,
     StepEnded,
-    ToldCall,
     identify_approval,
 )
 from vibe_llms.exceptions import ConverseError
@@ -244,7 +244,7 @@ def _write_result(step: CallEnded) -> JsonObject:
     return event
 
 
-def _write_interrupt(waiting: Waiting, call: ToldCall | None) -> JsonObject:
+def _write_interrupt(waiting: Waiting, call: ShownCall | None) -> JsonObject:
     place: JsonObject = {"toolCallId": call.id} if call else {}
     return {
         "id": identify_approval(waiting.key, waiting.request.digest),

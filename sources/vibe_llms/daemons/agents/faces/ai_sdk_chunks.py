@@ -21,10 +21,10 @@ from vibe_llms.daemons.agents.faces.steps import (
     PartGrown,
     PartsWithdrawn,
     Settled,
+    ShownCall,
     Step,
     StepBegun,
     StepEnded,
-    ToldCall,
     identify_approval,
 )
 from vibe_llms.exceptions import ConverseError
@@ -101,7 +101,7 @@ class ChunkWriter:
 
     def _settle(self, step: Settled) -> Iterator[JsonObject]:
         for waiting in step.waiting:
-            if waiting.key not in step.calls:  # else it was told where it belongs
+            if waiting.key not in step.calls:  # else the chunk of the call is before it
                 yield from self._introduce(waiting)
         summary = step.summary
         metadata: JsonObject = {
@@ -126,7 +126,7 @@ class ChunkWriter:
     def _introduce(self, waiting: Waiting) -> Iterator[JsonObject]:
         """Yield a call that an earlier message has, or a visit of a flow, and its request."""
         request = waiting.request
-        call = ToldCall(
+        call = ShownCall(
             id=f"{self._run_id}.{waiting.key}", name=request.name, arguments=request.arguments
         )
         yield _write_call(call)
@@ -168,23 +168,23 @@ def _write_part(step: PartBegun | PartGrown | PartEnded) -> Iterator[JsonObject]
                         yield _write_source(f"{step.id}.{index}", citation)
         return
     match step:
-        case PartBegun(call=ToldCall() as call):
+        case PartBegun(call=ShownCall() as call):
             yield {
                 "type": "tool-input-start",
                 "toolCallId": call.id,
                 "toolName": call.name,
                 "dynamic": True,
-                **_tell_executor(call),
+                **_write_executor(call),
             }
         case PartGrown():
             yield {"type": "tool-input-delta", "toolCallId": step.id, "inputTextDelta": step.text}
-        case PartEnded(call=ToldCall() as call):
+        case PartEnded(call=ShownCall() as call):
             yield _write_call(call)
         case PartEnded(content=content) if content is not None:
             yield _write_content(content)
 
 
-def _write_call(call: ToldCall) -> JsonObject:
+def _write_call(call: ShownCall) -> JsonObject:
     value: JsonValue = call.arguments
     with suppress(*UNREADABLE):  # free text and invalid arguments stay as the model wrote them
         value = msgspec.json.decode(call.arguments or "{}")
@@ -194,16 +194,16 @@ def _write_call(call: ToldCall) -> JsonObject:
         "toolName": call.name,
         "input": value,
         "dynamic": True,
-        **_tell_executor(call),
+        **_write_executor(call),
     }
 
 
-def _tell_executor(call: ToldCall) -> JsonObject:
+def _write_executor(call: ShownCall) -> JsonObject:
     return {"providerExecuted": True} if call.is_vendors else {}
 
 
 def _write_result(step: CallEnded) -> JsonObject:
-    place: JsonObject = {"toolCallId": step.call.id, **_tell_executor(step.call)}
+    place: JsonObject = {"toolCallId": step.call.id, **_write_executor(step.call)}
     if step.is_denied:
         return {"type": "tool-output-denied", **place}
     contents = step.result.content

@@ -13,8 +13,8 @@ from vibe_llms.daemons.agents.faces.steps import (
     PartEnded,
     PartGrown,
     PartsWithdrawn,
+    ShownCall,
     Step,
-    ToldCall,
 )
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -35,11 +35,11 @@ from vibe_llms.messages.contents import (
 
 Item: TypeAlias = AnyContent | InvocationCanister | ResultCanister
 
-_TOLD_CHANNELS: Final = frozenset({"text", "summary", "arguments"})
-"""Channels of pieces that are told at once. Media and signatures are told with the whole part."""
+_SENT_CHANNELS: Final = frozenset({"text", "summary", "arguments"})
+"""Channels of pieces that are sent at once. Media and signatures are sent with the whole part."""
 
 _STREAMED: Final = frozenset({"text", "reasoning", "refusal", "invocation"})
-"""Kinds of parts that are told piece by piece."""
+"""Kinds of parts that are sent piece by piece."""
 
 
 @define(eq=False)
@@ -49,17 +49,17 @@ class _Part:
     Attributes:
         id: Id for clients.
         kind: Kind of the part.
-        pieces: Text told so far.
+        pieces: Text sent so far.
         channel: Channel of the pieces; empty before the first one.
-        is_told: Whether its beginning was told.
-        is_ended: Whether its end was told.
+        is_sent: Whether its beginning was sent.
+        is_ended: Whether its end was sent.
     """
 
     id: str
     kind: ContentKind
     pieces: list[str] = attrs.field(factory=list)
     channel: str = ""
-    is_told: bool = False
+    is_sent: bool = False
     is_ended: bool = False
 
 
@@ -75,7 +75,7 @@ class AnswerFold:
     """
 
     _prefix: str
-    calls: dict[str, ToldCall] = attrs.field(factory=dict)
+    calls: dict[str, ShownCall] = attrs.field(factory=dict)
     _parts: dict[int, _Part] = attrs.field(factory=dict)
 
     def feed(self, event: StreamEvent) -> Iterator[Step]:
@@ -86,9 +86,9 @@ class AnswerFold:
                 self._parts[event.index] = part
                 if event.kind == "invocation":
                     is_vendors = event.owner is Owner.VENDOR
-                    call = ToldCall(id=part.id, name=event.name or "", is_vendors=is_vendors)
+                    call = ShownCall(id=part.id, name=event.name or "", is_vendors=is_vendors)
                     yield from _begin(part, call)
-            case ContentDeltaEvent() if event.channel in _TOLD_CHANNELS and event.text:
+            case ContentDeltaEvent() if event.channel in _SENT_CHANNELS and event.text:
                 known = self._parts.get(event.index)
                 if known is None or known.kind not in _STREAMED:
                     return
@@ -113,7 +113,7 @@ class AnswerFold:
             self._parts.clear()
             yield PartsWithdrawn()
             matches = {}
-        calls: dict[str, ToldCall] = {}
+        calls: dict[str, ShownCall] = {}
         for index, item in enumerate(items):
             if isinstance(item, ResultCanister):
                 if call := calls.get(item.invocation_id):
@@ -126,29 +126,29 @@ class AnswerFold:
                 yield from _end(part, item)
 
     def _match(self, items: Sequence[Item]) -> dict[int, _Part] | None:
-        """Return the told parts by the indices of their items; ``None`` if they contradict them."""
-        told = [part for _, part in sorted(self._parts.items()) if part.is_told]
+        """Return the sent parts by the indices of their items; ``None`` if they contradict them."""
+        sent = [part for _, part in sorted(self._parts.items()) if part.is_sent]
         matches: dict[int, _Part] = {}
-        untold = False
+        has_unsent = False
         for index, item in enumerate(items):
-            if len(matches) == len(told):
+            if len(matches) == len(sent):
                 break
-            part = told[len(matches)]
+            part = sent[len(matches)]
             if not isinstance(item, ResultCanister) and _agrees(part, item):
-                if untold:  # the parts would be in another order
+                if has_unsent:  # the parts would be in another order
                     return None
                 matches[index] = part
             elif not isinstance(item, ResultCanister):
-                untold = True
-        return matches if len(matches) == len(told) else None
+                has_unsent = True
+        return matches if len(matches) == len(sent) else None
 
     def _name(self, index: int) -> str:
         return f"{self._prefix}.{index}"
 
 
-def _begin(part: _Part, call: ToldCall | None = None) -> Iterator[Step]:
-    if not part.is_told:
-        part.is_told = True
+def _begin(part: _Part, call: ShownCall | None = None) -> Iterator[Step]:
+    if not part.is_sent:
+        part.is_sent = True
         yield PartBegun(id=part.id, kind=part.kind, call=call)
 
 
@@ -162,15 +162,15 @@ def _end(part: _Part, item: FinishedItem) -> Iterator[Step]:
     """Yield the rest of a part, and its end."""
     call = _produce_call(part, item) if isinstance(item, InvocationCanister) else None
     yield from _begin(part, None if call is None else attrs.evolve(call, arguments=""))
-    told = "".join(part.pieces)
-    yield from _grow(part, _read_text(item, part.channel)[len(told) :])
+    sent = "".join(part.pieces)
+    yield from _grow(part, _read_text(item, part.channel)[len(sent) :])
     part.is_ended = True
     content = None if call is not None else cast(AnyContent, item)
     yield PartEnded(id=part.id, kind=part.kind, content=content, call=call)
 
 
-def _produce_call(part: _Part, item: InvocationCanister) -> ToldCall:
-    return ToldCall(
+def _produce_call(part: _Part, item: InvocationCanister) -> ShownCall:
+    return ShownCall(
         id=part.id,
         name=item.name,
         arguments=item.arguments,
@@ -180,8 +180,8 @@ def _produce_call(part: _Part, item: InvocationCanister) -> ToldCall:
 
 def _agrees(part: _Part, item: FinishedItem) -> bool:
     """Return whether the pieces of a part are the beginning of an item."""
-    told = "".join(part.pieces)
-    return part.kind == _find_kind(item) and _read_text(item, part.channel).startswith(told)
+    sent = "".join(part.pieces)
+    return part.kind == _find_kind(item) and _read_text(item, part.channel).startswith(sent)
 
 
 def _find_kind(item: FinishedItem) -> ContentKind:

@@ -19,7 +19,7 @@ Outcome: TypeAlias = Literal["completed", "waiting", "stopped", "failed"]
 
 
 @frozen(kw_only=True)
-class ToldCall:
+class ShownCall:
     """A tool call.
 
     Attributes:
@@ -62,14 +62,14 @@ class PartBegun:
     """A part of an answer begins.
 
     Attributes:
-        id: Id of the part, unique in the conversation and equal each time that it is told.
+        id: Id of the part, unique in the conversation and equal each time that it is sent.
         kind: Kind of the part.
         call: The call, for an invocation.
     """
 
     id: str
     kind: ContentKind
-    call: ToldCall | None = None
+    call: ShownCall | None = None
 
 
 @frozen(kw_only=True)
@@ -101,12 +101,12 @@ class PartEnded:
     id: str
     kind: ContentKind
     content: AnyContent | None = None
-    call: ToldCall | None = None
+    call: ShownCall | None = None
 
 
 @frozen(kw_only=True)
 class PartsWithdrawn:
-    """Pieces were lost on the way: the step's parts so far are void, and are told again.
+    """Pieces were lost on the way: the step's parts so far are void, and follow again.
 
     Attributes:
         conversation: The stored messages.
@@ -125,7 +125,7 @@ class CallEnded:
         is_denied: Whether a user denied the call.
     """
 
-    call: ToldCall
+    call: ShownCall
     result: ResultCanister
     is_denied: bool = False
 
@@ -140,7 +140,7 @@ class ApprovalAsked:
         in_doubt: Whether an earlier execution may have taken effect.
     """
 
-    call: ToldCall
+    call: ShownCall
     approval_id: str
     in_doubt: bool = False
 
@@ -156,7 +156,7 @@ class ApprovalGiven:
         reason: Reason; may be empty.
     """
 
-    call: ToldCall
+    call: ShownCall
     approval_id: str
     is_allowed: bool
     reason: str = ""
@@ -182,7 +182,7 @@ class KeepAlive:
 
 @frozen(kw_only=True)
 class ModelUsage:
-    """Usage of one model in the told part of the run.
+    """Usage of one model in the part of the run that was sent.
 
     Attributes:
         provider: Name of the provider.
@@ -212,7 +212,7 @@ class Settled:
     summary: RunSummary
     detail: str = ""
     waiting: Sequence[Waiting] = ()
-    calls: Mapping[str, ToldCall] = attrs.field(factory=dict)
+    calls: Mapping[str, ShownCall] = attrs.field(factory=dict)
     usages: Sequence[ModelUsage] = ()
 
 

@@ -1,7 +1,7 @@
 """Walk over a run: events of its log, and pieces of answers, as the steps that faces write.
 
 Pieces of an answer that is being generated are in no log, and a slow client may miss some. The
-answer in the conversation is authoritative: at the end of each generation, the walk tells what the
+answer in the conversation is authoritative: at the end of each generation, the walk adds what the
 pieces lacked, and withdraws pieces that do not agree with it.
 """
 
@@ -24,10 +24,10 @@ from vibe_llms.daemons.agents.faces.steps import (
     PartBegun,
     PartEnded,
     PartGrown,
+    ShownCall,
     Step,
     StepBegun,
     StepEnded,
-    ToldCall,
     identify_approval,
 )
 from vibe_llms.events.codec import encode_event
@@ -57,7 +57,7 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister, Usage
 from vibe_llms.messages.contents import TextualContent
 
-_TOLD_OTHERWISE: Final = (
+_IMPLIED: Final = (
     FlowEndedEvent,
     FlowStartedEvent,
     InvocationStartedEvent,
@@ -67,7 +67,7 @@ _TOLD_OTHERWISE: Final = (
     RunSuspendedEvent,
     StateEnteredEvent,
 )
-"""Events that the steps around them already tell."""
+"""Events that follow from the steps around them."""
 
 
 @define(eq=False)
@@ -82,7 +82,7 @@ class Walk:
     """
 
     run_id: str
-    calls: dict[str, ToldCall] = attrs.field(factory=dict)
+    calls: dict[str, ShownCall] = attrs.field(factory=dict)
     _answer: AnswerFold | None = None
     _step: str = ""
     _denied: set[str] = attrs.field(factory=set)
@@ -142,7 +142,7 @@ class Walk:
                 yield _note(event)
             case NodeFinishedEvent():
                 yield from self._end_node(logged.sequence, event)
-            case _ if not isinstance(event, _TOLD_OTHERWISE):
+            case _ if not isinstance(event, _IMPLIED):
                 yield _note(event)
         if isinstance(event, (RunEndedEvent, RunSuspendedEvent, FlowEndedEvent)):
             yield from self._end_answer(())
@@ -159,7 +159,7 @@ class Walk:
             self._step = ""
 
     def _end_answer(self, canisters: Sequence[AnyCanister]) -> Iterator[Step]:
-        """Tell what the pieces of an answer lacked, and remember its calls."""
+        """Yield what the pieces of an answer lacked, and remember its calls."""
         fold, self._answer = self._answer, None
         if fold is None:
             return
@@ -178,11 +178,11 @@ class Walk:
     def _introduce(
         self, event: ApprovalRequestedEvent | InvocationStartedEvent | InvocationFinishedEvent
     ) -> Iterator[Step]:
-        """Tell a call of an answer that was given before this walk began."""
+        """Yield a call of an answer that was given before this walk began."""
         if event.key in self.calls:
             return
         arguments = "" if isinstance(event, InvocationFinishedEvent) else event.arguments
-        call = ToldCall(id=f"{self.run_id}.{event.key}", name=event.name, arguments=arguments)
+        call = ShownCall(id=f"{self.run_id}.{event.key}", name=event.name, arguments=arguments)
         self.calls[event.key] = call
         yield PartBegun(id=call.id, kind="invocation", call=attrs.evolve(call, arguments=""))
         yield PartEnded(id=call.id, kind="invocation", call=call)
