@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self, TypeAlias
 
+import attrs
+
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.attrs_classes import frozen
 
 Side: TypeAlias = Literal["here", "there"]
 Change: TypeAlias = Literal["added", "extended", "forked"]
+NoteChangeWord: TypeAlias = Literal["added", "changed", "conflict"]
 
 
 @frozen(kw_only=True)
@@ -32,6 +35,24 @@ class SyncChange:
     identity: str
     parent: str = ""
     name: str | None = None
+
+
+@frozen(kw_only=True)
+class NoteChange:
+    """One change of a note.
+
+    Attributes:
+        side: The changed store.
+        change: ``added``: a new note; ``changed``: the text of the other side; ``conflict``: a
+            second note with the text that both sides had under one name.
+        key: Key of the note in the store.
+        conflicts_with: For a conflict, the key of the note with the other text.
+    """
+
+    side: Side
+    change: NoteChangeWord
+    key: str
+    conflicts_with: str = ""
 
 
 @frozen
@@ -67,6 +88,9 @@ class SyncReport:
         notices: Differences that remain, such as two names of one conversation.
         labels: Names, tags and pins by the ids of the conversations, for the next synchronization.
             A conversation with another id on the other side has both ids as its key.
+        notes: Number of notes that were compared.
+        note_changes: The changes of notes, in order.
+        note_digests: Digests of the notes by their keys, for the next synchronization.
     """
 
     changes: tuple[SyncChange, ...]
@@ -74,10 +98,13 @@ class SyncReport:
     refused: tuple[Finding, ...]
     notices: tuple[Finding, ...]
     labels: Mapping[str, SyncedLabels]
+    notes: int = 0
+    note_changes: tuple[NoteChange, ...] = ()
+    note_digests: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def is_whole(self) -> bool:
-        """True if both stores now have all messages."""
+        """True if both stores now have all messages and notes."""
         return not self.refused
 
 

@@ -33,6 +33,7 @@ from vibe_llms.runs.snapshots import (
     plant,
     take_snapshot,
 )
+from vibe_llms.runs.sync_notes import NoteSynchronizer
 from vibe_llms.runs.sync_reports import (
     Change,
     Side,
@@ -51,6 +52,7 @@ def sync_stores(
     there: ConversationStore,
     *,
     labels: Mapping[str, SyncedLabels] | None = None,
+    note_digests: Mapping[str, str] | None = None,
     progress: CopyProgress | None = None,
 ) -> SyncReport:
     """Copy to each store what only the other one has.
@@ -64,6 +66,8 @@ def sync_stores(
         there: Another store.
         labels: Names, tags and pins after the last synchronization of both stores; they show on
             which side a conversation was renamed, or lost a tag or a pin.
+        note_digests: Digests of notes after the last synchronization; they show on which side a
+            note was changed.
         progress: Called for each conversation.
 
     Raises:
@@ -100,10 +104,15 @@ def sync_stores(
     finally:
         if progress is not None:
             progress.finish()
+    notes = NoteSynchronizer({"here": here.notes, "there": there.notes}, dict(note_digests or {}))
+    count = notes.sync()
     return SyncReport(
         changes=tuple(synchronizer.changes),
         conversations=len(common) + len(single),
-        refused=tuple(synchronizer.refused.values()),
+        refused=(*synchronizer.refused.values(), *notes.refused.values()),
+        notes=count,
+        note_changes=tuple(notes.changes),
+        note_digests=notes.digests,
         notices=tuple(dict.fromkeys(synchronizer.notices)),
         labels=synchronizer.labels,
     )

@@ -39,6 +39,31 @@ def test_a_folder_is_synchronized(vibe: Vibe, home: Path) -> None:
     assert merged.code == ExitCode.SUCCESS
 
 
+def test_notes_are_synchronized_and_conflicts_told(vibe: Vibe, home: Path) -> None:
+    vibe("memory", "add", "tea.md", "Green tea.")
+    first = vibe("sync", "./stick")
+    assert (first.out, first.err) == (
+        *("there\tadded\tnote own/user/tea.md\t\n", "1 note added there.\n"),
+    )
+    (file,) = (home / "stick").rglob("tea.md")
+    file.write_text("White tea.", encoding="utf-8")
+    vibe("memory", "add", "tea.md", "No sugar.")
+    second = vibe("sync", "./stick")
+    assert second.out.count("conflict in own/user/tea.md") == 2
+    assert "kept as a second note" in second.err
+    listed = vibe("memory", "list").out
+    assert "White tea." in listed
+    assert vibe("sync", "./stick").err == "Nothing to do.\n"
+
+
+def test_a_missing_folder_is_told_if_there_is_nothing_to_copy(vibe: Vibe, home: Path) -> None:
+    refused = vibe("sync", "./stik")
+    assert refused.code == ExitCode.STORE
+    assert "./stik does not exist" in refused.err
+    (home / "empty").mkdir()
+    assert vibe("sync", "./empty").err == "Nothing to do.\n"
+
+
 def test_an_error_is_reported(vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = save(DirectoryStore(home / ".local/share/vibe-llms"), exchange("one"))
 

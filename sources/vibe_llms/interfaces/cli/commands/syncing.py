@@ -11,7 +11,7 @@ import click
 from vibe_llms.interfaces.cli.access import open_store, open_store_at
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import command, json_option
-from vibe_llms.interfaces.cli.output import note, write_json, write_table
+from vibe_llms.interfaces.cli.output import note, sanitize, write_count, write_json, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,32 +23,43 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="STORE")
 @json_option
 def sync(target: str, as_json: bool) -> int:
-    """Copy conversations between this machine and STORE, in both directions.
+    """Copy conversations and notes between this machine and STORE, in both directions.
 
     STORE is a folder, such as a shared one or one on a stick, or the URL of a PostgreSQL database.
     A conversation that has grown on both sides does not change on either side; each side gets the
-    other ending as a fork. Nothing is deleted or overwritten; a deleted conversation comes back
-    from the other side. You can interrupt the command and repeat it.
+    other ending as a fork. If a note was changed on both sides, both texts are kept, as two notes.
+    Nothing is deleted; a deleted conversation or note comes back from the other side. You can
+    interrupt the command and repeat it.
 
-    If a conversation could not be synchronized, it is reported, and the exit code is 7.
+    If something could not be synchronized, it is reported, and the exit code is 7.
 
     \b
         vibe sync /mnt/stick/vibe
         vibe sync postgresql://vibe@database.example/vibe
     """
+    from pathlib import Path
+
+    from vibe_llms.conversations.stores.directory import DirectoryStore
+    from vibe_llms.exceptions import StoreError
     from vibe_llms.interfaces.cli.progress import TerminalProgress
     from vibe_llms.runs.syncing import sync_stores
 
     progress = TerminalProgress("conversations") if sys.stderr.isatty() else None
-    notes = _find_notes(target)
+    path, there = _find_state(target), open_store_at(target)
+    is_missing = isinstance(there, DirectoryStore) and not Path(there.layout.root).parent.exists()
+    labels, digests = _read_state(path)
     report = sync_stores(
-        open_store(), open_store_at(target), labels=_read_labels(notes), progress=progress
+        open_store(), there, labels=labels, note_digests=digests, progress=progress
     )
-    _write_labels(notes, report)
+    if is_missing and not (report.conversations or report.notes):
+        detail = f"{target} does not exist, and there is nothing to copy to it."
+        raise StoreError(path=target, detail=detail, remedy="Check the path of the folder.")
+    _write_state(path, report)
     if as_json:
         import attrs
 
-        document = attrs.asdict(report, filter=lambda field, _: field.name != "labels")
+        state = ("labels", "note_digests")
+        document = attrs.asdict(report, filter=lambda field, _: field.name not in state)
         write_json({"whole": report.is_whole, **document})
     else:
         _show(report)
@@ -65,6 +76,15 @@ def _show(report: SyncReport) -> None:
                 f"conflict in {each.parent}" if each.parent else each.name or "",
             )
             for each in report.changes
+        ]
+        + [
+            (
+                each.side,
+                each.change,
+                f"note {sanitize(each.key)}",
+                f"conflict in {sanitize(each.conflicts_with)}" if each.conflicts_with else "",
+            )
+            for each in report.note_changes
         ],
         headers=("where", "change", "id", "name"),
         styles=("", "", "cyan"),
@@ -73,13 +93,17 @@ def _show(report: SyncReport) -> None:
         note(str(finding))
     counts = Counter((each.side, each.change) for each in report.changes)
     parts = [f"{count} {change} {side}" for (side, change), count in sorted(counts.items())]
+    notes = Counter((each.side, each.change) for each in report.note_changes)
+    for (side, change), count in sorted(notes.items()):
+        word = "kept as a second note" if change == "conflict" else change
+        parts.append(f"{write_count(count, 'note')} {word} {side}")
     outcome = ", ".join(parts).capitalize() or "Nothing to do"
     whole = "" if report.is_whole else f" NOT synchronized: {len(report.refused)}, see above."
     note(f"{outcome}.{whole}")
 
 
-def _find_notes(target: str) -> Path:
-    """Return the file with the names, tags and pins after the last synchronization."""
+def _find_state(target: str) -> Path:
+    """Return the file with names, tags, pins and notes after the last synchronization."""
     from hashlib import sha256
     from pathlib import Path
 
@@ -92,25 +116,26 @@ def _find_notes(target: str) -> Path:
     return configuration.cache_directory / "sync" / f"{digest[:32]}.json"
 
 
-def _read_labels(path: Path) -> dict[str, SyncedLabels]:
-    """Read names, tags and pins; nothing if the file, a cache, is missing or damaged."""
+def _read_state(path: Path) -> tuple[dict[str, SyncedLabels], dict[str, str]]:
+    """Read labels of conversations and digests of notes; nothing if the cache is damaged."""
     import json
 
     from vibe_llms.foundation.files import read_regular
     from vibe_llms.runs.sync_reports import SyncedLabels
 
     try:
-        rows = json.loads(read_regular(str(path)))
-        return {
+        state = json.loads(read_regular(str(path)))
+        labels = {
             key: SyncedLabels(name, tuple(tags), keep, tuple(pinned))
-            for key, (name, tags, keep, pinned) in rows.items()
+            for key, (name, tags, keep, pinned) in state["conversations"].items()
         }
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
+        return labels, {str(key): str(digest) for key, digest in state["notes"].items()}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return {}, {}
 
 
-def _write_labels(path: Path, report: SyncReport) -> None:
-    """Write names, tags and pins; ignore a full disk, because the file is only a cache."""
+def _write_state(path: Path, report: SyncReport) -> None:
+    """Write the state for the next time; ignore a full disk, because the file is only a cache."""
     import json
     from contextlib import suppress
 
@@ -119,6 +144,7 @@ def _write_labels(path: Path, report: SyncReport) -> None:
     from vibe_llms.foundation.files import replace_file
 
     rows = {key: attrs.astuple(labels, recurse=False) for key, labels in report.labels.items()}
+    state = {"conversations": rows, "notes": dict(report.note_digests)}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps(rows).encode())
+        replace_file(path, json.dumps(state).encode())

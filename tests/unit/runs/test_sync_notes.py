@@ -1,0 +1,132 @@
+"""Notes of two stores are synchronized: no text is lost, and each conflict becomes two notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.quality.properties import examples
+from vibe_llms.conversations import DirectoryStore, MemoryStore
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.exceptions import StoreError
+from vibe_llms.runs.sync_reports import SyncReport
+from vibe_llms.runs.syncing import sync_stores
+
+TEA = "own/user/tea.md"
+
+
+def put(store: ConversationStore, key: str, text: str | None) -> None:
+    """Write or delete a note."""
+    store.notes.change(key, lambda _: text)
+
+
+def read(store: ConversationStore) -> dict[str, str]:
+    """Return all notes."""
+    return dict(store.notes.read(store.notes.survey("")))
+
+
+def tell(report: SyncReport) -> list[tuple[str, str, str]]:
+    """Return the changes of notes."""
+    assert report.is_whole
+    return [(each.side, each.change, each.key) for each in report.note_changes]
+
+
+def test_each_side_gets_the_notes_of_the_other(tmp_path: Path) -> None:
+    here, there = DirectoryStore(tmp_path / "here"), MemoryStore()
+    put(here, TEA, "Green tea.")
+    put(there, "own/tags/cooking/rice.md", "Rinse it.")
+    report = sync_stores(here, there)
+    assert read(here) == read(there)
+    assert sorted(tell(report)) == [
+        ("here", "added", "own/tags/cooking/rice.md"),
+        ("there", "added", TEA),
+    ]
+    assert tell(sync_stores(here, there)) == []
+
+
+@pytest.mark.parametrize("changed", ["here", "there"])
+def test_a_text_that_one_side_has_changed_replaces_the_other(changed: str) -> None:
+    """A correction is not a conflict, if the last synchronization is known."""
+    here, there = MemoryStore(), MemoryStore()
+    put(here, TEA, "Green tea.")
+    known = sync_stores(here, there).note_digests
+    put(here if changed == "here" else there, TEA, "Black tea.")
+    report = sync_stores(here, there, note_digests=known)
+    assert read(here) == read(there) == {TEA: "Black tea."}
+    assert tell(report) == [("there" if changed == "here" else "here", "changed", TEA)]
+
+
+def test_texts_that_both_have_changed_become_two_notes() -> None:
+    """The later one keeps the name, on both sides, whoever begins."""
+    results = []
+    for turns in (False, True):
+        here, there = MemoryStore(), MemoryStore()
+        put(here, TEA, "Green tea.")
+        known = sync_stores(here, there).note_digests
+        put(here, TEA, "---\nupdated: 2026-11-29T12:00:00Z\n---\nBlack tea.\n")
+        put(there, TEA, "---\nupdated: 2026-11-28T12:00:00Z\n---\nWhite tea.\n")
+        sides = (there, here) if turns else (here, there)
+        report = sync_stores(*sides, note_digests=known)
+        assert read(here) == read(there)
+        assert tell(sync_stores(*sides, note_digests=report.note_digests)) == []
+        (conflict, _) = [each for each in report.note_changes if each.change == "conflict"]
+        assert (conflict.conflicts_with, conflict.key.startswith("own/user/tea.conflict-")) == (
+            *(TEA, True),
+        )
+        results.append(read(here))
+    assert results[0] == results[1]
+    assert "Black" in results[0].pop(TEA)
+    assert ["White" in each for each in results[0].values()] == [True]
+
+
+def test_a_deleted_note_comes_back() -> None:
+    here, there = MemoryStore(), MemoryStore()
+    put(here, TEA, "Green tea.")
+    known = sync_stores(here, there).note_digests
+    put(here, TEA, None)
+    assert tell(sync_stores(here, there, note_digests=known)) == [("here", "added", TEA)]
+
+
+def test_a_note_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are synchronized."""
+    here, there = MemoryStore(), MemoryStore()
+    put(here, TEA, "Green tea.")
+    put(here, "own/user/z.md", "z")
+    change = there.notes.change
+
+    def fail(key: str, produce: object) -> None:
+        if key == TEA:
+            raise StoreError(detail="The disk is full.")
+        change(key, produce)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(there.notes), "change", lambda _, *arguments: fail(*arguments))
+    report = sync_stores(here, there)
+    assert [each.place for each in report.refused] == [f"note {TEA}"]
+    monkeypatch.undo()
+    assert read(there) == {"own/user/z.md": "z"}
+
+
+TEXTS = st.sampled_from(["a", "b", "c", None])
+
+
+@examples(40)
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from("xyz"), TEXTS), max_size=12), st.booleans()
+)
+def test_no_text_is_lost(steps: list[tuple[bool, str, str | None]], keeps: bool) -> None:
+    """Whatever both sides write between synchronizations, and if the state is lost."""
+    here, there = MemoryStore(), MemoryStore()
+    known: dict[str, str] = {}
+    for is_here, name, text in steps:
+        put(here if is_here else there, f"own/user/{name}.md", text)
+        before = {*read(here).items(), *read(there).items()}
+        report = sync_stores(here, there, note_digests=known if keeps else {})
+        known = dict(report.note_digests)
+        after = read(here)
+        assert after == read(there)
+        if not keeps:
+            assert {text for _, text in before} <= {*after.values()}
+        assert tell(sync_stores(there, here, note_digests=known)) == []
