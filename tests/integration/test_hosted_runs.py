@@ -859,3 +859,18 @@ async def test_a_run_that_its_host_has_left_has_no_end_yet(tmp_path: Path, kind:
     async with Premises(tmp_path, [tool]) as premises:
         await premises.wait(run_id, "ended")
     assert count_ends(premises, run_id) == 1
+
+
+async def test_a_message_whose_run_could_not_start_is_answered_by_the_next(tmp_path: Path) -> None:
+    """It was acknowledged, so that the conversation has it."""
+    async with Premises(tmp_path) as premises:
+        run_id = await premises.start(premises.spec(DONE))
+        first = await premises.wait(run_id, "ended")
+        broken = RunSpec(model="scripted:missing-script")
+        await premises.runs.start(broken, [UserCanister("Second")], conversation=run_id)
+        failed = await premises.wait(run_id, "ended", after=first.sequence + 1)
+        assert failed.reason == "failed"
+        await premises.runs.start(premises.spec(DONE), [UserCanister("Third")], conversation=run_id)
+        await premises.wait(run_id, "ended", after=failed.sequence + 1)
+        texts = [text_of(each) for each in premises.store.read(run_id).canisters]
+    assert texts == ["Do it.", "Done.", "Second", "Third", "Done."]

@@ -120,13 +120,15 @@ class RunExecutor:
             StoreError: The claim was lost, or the store refused a write.
             CancelledError: The execution was cancelled; the log has its state.
         """
-        events = (each.event for each in claimed.events)
-        request = [each for each in events if isinstance(each, RunRequestedEvent)][-1]
-        spec, conversation = read_run_spec(request.spec), claimed.conversation
+        events = [each.event for each in claimed.events]
+        requests = [each for each in events if isinstance(each, RunRequestedEvent)]
+        request, conversation = requests[-1], claimed.conversation
+        spec = read_run_spec(request.spec)
         if not claimed.is_new:
+            # Also those of earlier requests whose runs failed before they stored them.
             known_ids = {canister.id for canister in conversation.canisters}
-            missing = [each for each in request.canisters if each.id not in known_ids]
-            conversation.add_canisters(missing)
+            requested = [canister for each in requests for canister in each.canisters]
+            conversation.add_canisters(each for each in requested if each.id not in known_ids)
         share_ensembles = self._produce_share_function(request.subject)
         tools = share_ensembles(gather_ensembles(await self._access_tools(spec.ensembles)))
         try:

@@ -127,11 +127,14 @@ class RunCompaction:
 
     def _is_at_turn(self) -> bool:
         """Return whether nothing of an earlier turn is open, and the new messages were not sent."""
-        new = {each.id for each in (*self.request.canisters, *self._find_unsaved())}
+        events = [each.event for each in self.claimed.events]
+        requests = [each for each in events if isinstance(each, RunRequestedEvent)]
+        new = {canister.id for each in requests for canister in each.canisters}
+        new |= {each.id for each in self._find_unsaved()}
         stored = [each for each in self.claimed.conversation.canisters if each.id not in new]
         tail = read_tail(stored) if stored else None
         if tail is not None and (tail.pending_calls or tail.is_paused):
-            return self.is_requested and not new
+            return self.is_requested and not self.has_input
         return self.is_requested or not (self.spec.channel or self._is_attempted())
 
     def _is_attempted(self) -> bool:
