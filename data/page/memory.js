@@ -146,7 +146,8 @@ async function showNote(pane, signal, path, onChange) {
   const actions = make('div', { class: 'actions' }, edit, remove);
   show(pane, composeHead(path, actions), origins, body);
   showText();
-  if (recall(`note ${path}`)) showEditor(recall(`note ${path}`));
+  const draft = readDraft(path);
+  if (draft) showEditor(draft.text, draft.version);
 
   function adopt(told) {
     note = told;
@@ -160,15 +161,16 @@ async function showNote(pane, signal, path, onChange) {
     show(body, composeText(note.text, 'assistant'), note.text ? null : make('p', { class: 'none' }, 'This note is empty.'));
   }
 
-  function showEditor(draft = note.text) {
+  // A draft replaces only the version on which it is based, also after a reload.
+  function showEditor(draft = note.text, version = note.version) {
     actions.hidden = true;
-    const field = make('textarea', { id: 'text', rows: 16, dir: 'auto', 'aria-label': 'Text of the note, in Markdown', on: { input: () => remember(`note ${path}`, field.value) } });
+    const field = make('textarea', { id: 'text', rows: 16, dir: 'auto', 'aria-label': 'Text of the note, in Markdown', on: { input: () => remember(`note ${path}`, JSON.stringify({ version, text: field.value })) } });
     field.value = draft;
     const conflict = make('div', { class: 'conflict', role: 'alert', hidden: true });
-    const store = async (version) => {
+    const store = async (known) => {
       try {
         complain(null);
-        adopt(await ask(locate(path), { method: 'PUT', body: { text: field.value }, headers: { 'if-match': `"${version}"` } }));
+        adopt(await ask(locate(path), { method: 'PUT', body: { text: field.value }, headers: { 'if-match': `"${known}"` } }));
         say('Saved.');
         edit.focus();
       } catch (error) {
@@ -196,7 +198,7 @@ async function showNote(pane, signal, path, onChange) {
       body,
       make(
         'form',
-        { class: 'editing', on: { submit: (event) => (event.preventDefault(), store(note.version)) } },
+        { class: 'editing', on: { submit: (event) => (event.preventDefault(), store(version)) } },
         field,
         conflict,
         make('div', { class: 'actions' }, make('button', { type: 'submit', class: 'main', id: 'save' }, 'Save'), press('Cancel', () => (remember(`note ${path}`, ''), showText(), edit.focus()), { id: 'cancel' })),
@@ -228,6 +230,14 @@ async function showNote(pane, signal, path, onChange) {
       composeText(note.text, 'assistant'),
     );
     body.querySelector('button').focus();
+  }
+}
+
+function readDraft(path) {
+  try {
+    return JSON.parse(recall(`note ${path}`));
+  } catch {
+    return null;
   }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from support.daemons.run_daemons import serving
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
 from support.runs.scripting import hold_slow_answers, write_script
+from support.stores.postgresql_server import produce_url
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations.compaction import find_summary, read_whole
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
@@ -369,6 +372,25 @@ async def test_time_is_limited(tmp_path: Path, gate: list[str]) -> None:
         assert await continue_run(premises, limited, talk, "What now?") == ""
         ended = await premises.runs.find(talk.id)
     assert (ended.limit, gate) == ("run_seconds", [])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
+@pytest.mark.parametrize(
+    "base", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+)
+async def test_a_worker_with_a_queue_continues_in_the_fork(tmp_path: Path, base: str) -> None:
+    """Also if the conversations are in a database."""
+    is_shared = base == "postgresql"
+    url = produce_url(tmp_path) if is_shared else f"sqlite:///{tmp_path}/runner.db"
+    shared = PostgresqlStore(url) if is_shared else None
+    spec = furnish(tmp_path)
+    async with Premises(tmp_path, runner=url, shared=shared) as premises:
+        talk = store_talk(premises)
+        fork = await continue_run(premises, spec, talk, "What now?")
+        moved = await premises.wait(fork, "ended")
+    assert moved.reason == "answered"
+    assert tell(premises.store.read(fork).canisters[-2:]) == ["What now?", "You said: Wh"]
 
 
 async def test_clients_follow_over_http(tmp_path: Path) -> None:

@@ -119,6 +119,24 @@ async def test_memory_is_hidden_unless_it_is_served(tmp_path: Path) -> None:
         assert not await tab.evaluate("document.querySelector('#memory').offsetParent")
 
 
+async def test_a_draft_of_an_older_text_overwrites_nothing(tmp_path: Path) -> None:
+    """It is kept over a reload, with the version on which it is based."""
+    async with serving(tmp_path, seconds=60, memory=True) as daemon, open_browser(tmp_path) as tab:
+        notes = open_notes(daemon)
+        notes.write("tea.md", "Green.\n")
+        await tab.visit(f"{daemon.url}/page/#/memory/tea.md")
+        await press(tab, "Edit")
+        await fill(tab, "#text", "Black.")
+        notes.write("tea.md", "White.\n")
+        await tab.evaluate("location.reload()")
+        await tab.wait_for("document.querySelector('#text')?.value === 'Black.'")
+        await press(tab, "Save")
+        await tab.wait_for_text("White.", ".conflict")
+        assert notes.read("tea.md").text == "White.\n"
+        await press(tab, "Use the stored text")
+        await tab.wait_for_text("White.", ".note .text")
+
+
 @pytest.mark.slow
 async def test_many_notes_with_hostile_names_are_listed(tmp_path: Path) -> None:
     async with serving(tmp_path, seconds=90, memory=True) as daemon, open_browser(tmp_path) as tab:

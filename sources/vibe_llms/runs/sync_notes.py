@@ -21,6 +21,7 @@ from vibe_llms.tables.front_matter import split_front_matter
 
 _SIDES: Final[tuple[Side, Side]] = ("here", "there")
 _DIGITS: Final = 8
+_BATCH: Final = 200
 
 
 @define(eq=False)
@@ -42,15 +43,17 @@ class NoteSynchronizer:
     def sync(self) -> int:
         """Synchronize all notes; return their number. Raises StoreError if one cannot be listed."""
         keys = sorted({key for notes in self.sides.values() for key in notes.survey("")})
-        for key in keys:
-            try:
-                self._sync_note(key)
-            except StoreError as error:
-                self.refused[key] = Finding(place=f"note {key}", message=str(error))
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            texts = [self.sides[side].read(batch) for side in _SIDES]
+            for key in batch:
+                try:
+                    self._sync_note(key, *(each.get(key) for each in texts))
+                except StoreError as error:
+                    self.refused[key] = Finding(place=f"note {key}", message=str(error))
         return len(keys)
 
-    def _sync_note(self, key: str) -> None:
-        here, there = (self.sides[side].read([key]).get(key) for side in _SIDES)
+    def _sync_note(self, key: str, here: str | None, there: str | None) -> None:
         if here is None or there is None:
             text = here if there is None else there
             if text is None:  # deleted in the meantime
