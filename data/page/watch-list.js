@@ -78,8 +78,7 @@ export async function showRuns(main, signal) {
   async function showMore() {
     try {
       isExpanded = true;
-      const last = order().at(-1);
-      const page = await read(last?.id);
+      const page = await read(order().at(-1)?.id);
       if (!page) return;
       hasMore = page.has_more;
       place(page.data);
@@ -91,7 +90,8 @@ export async function showRuns(main, signal) {
   }
 
   function order() {
-    return Array.from(runs.values()).sort((one, other) => (one.updated < other.updated ? 1 : one.updated > other.updated ? -1 : one.id < other.id ? 1 : -1));
+    const later = (one, other) => Date.parse(other.updated) - Date.parse(one.updated) || compareTexts(other.updated, one.updated) || compareTexts(other.id, one.id);
+    return Array.from(runs.values()).sort(later);
   }
 
   // Show the runs in order; what has not changed stays, with the keyboard focus.
@@ -118,6 +118,8 @@ export async function showRuns(main, signal) {
   }
   await keep(look, signal);
 }
+
+const compareTexts = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
 
 // What the daemon is asked: times as moments, and states as it names them.
 function composeQuery(conditions) {
