@@ -75,6 +75,23 @@ def test_lists_what_is_known_of_a_conversation(
     assert row.created == store.read_metadata("walk").created
 
 
+def test_describes_single_conversations_and_leaves_out_unknown_ones(
+    store: DirectoryStore, index: ConversationIndex
+) -> None:
+    for identity in ("one", "two", "part"):
+        tags = ["of:one"] if identity == "part" else []
+        store.create(identity, ConversationMetadata(name=identity, tags=tags))
+        store.append(identity, [UserCanister(f"Words of {identity}")])
+    for described in (index, store.index):
+        rows = described.describe(["two", "missing", "part"])
+        assert [(row.id, row.first_words) for row in rows] == [
+            ("two", "Words of two"),
+            ("part", "Words of part"),
+        ]
+    store.update_metadata("two", name="Second")
+    assert [row.name for row in index.describe(["two"])] == ["Second"]
+
+
 def test_tags_are_what_they_are_whatever_is_in_them(
     store: DirectoryStore, index: ConversationIndex
 ) -> None:

@@ -103,6 +103,16 @@ def test_a_process_that_is_gone_works_no_longer() -> None:
     assert tell([*page.data]) == [("model", "scripted:echo", "broken_off", 0.0)] * 2
 
 
+def test_a_step_whose_process_is_gone_is_told_to_who_knew_it() -> None:
+    run = Planting(RUN)
+    run.ask("Hello")
+    run.request()
+    _, known, _ = fold(run).survey()
+    run.pass_time(9)
+    run.ask("Hello?")
+    assert tell(fold(run).survey(known)[0]) == [("model", "scripted:echo", "broken_off", 0.0)]
+
+
 def test_a_failure_tells_its_reason_in_a_short_text() -> None:
     run = Planting(RUN)
     run.ask("Hello")
