@@ -23,6 +23,7 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
     make('option', { value: 'call' }, 'identical calls in this run'),
     make('option', { value: 'always' }, 'all calls of this tool in this run'),
   );
+  const waits = make('span', {}, ' awaits approval');
   const outcome = make('p', { class: 'outcome', id: `${id}-outcome`, tabindex: '-1', hidden: true });
   const save = press('Allow this instead', () => answer('edit'), { hidden: true, class: 'main', id: `${id}-save` });
   const edit = press('Edit…', () => {
@@ -68,6 +69,7 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
     complain(null);
     section.dataset.settled = kind;
     outcome.textContent = sanitize(text);
+    waits.textContent = ''; // no longer
     outcome.hidden = false;
     const had = answering.contains(document.activeElement) || document.activeElement === document.body;
     answering.remove();
@@ -78,7 +80,7 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
   const section = make(
     'section',
     { class: 'approval', id, 'aria-labelledby': `${id}-title` },
-    make('h2', { id: `${id}-title` }, make('code', { dir: 'ltr' }, reveal(request.name)), ' awaits approval'),
+    make('h2', { id: `${id}-title` }, make('code', { dir: 'ltr' }, reveal(request.name)), waits),
     request.in_doubt
       ? make('p', { class: 'warning' }, 'It was started before, and its effect is unknown. Allowing it may execute it twice.')
       : null,

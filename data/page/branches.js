@@ -1,10 +1,10 @@
 // The branches of a conversation: a tree beside it, and a switch at each message where they part.
 import { make, press, quote, show } from './elements.js';
+import { WORDS } from './messages.js';
 import { ask } from './service.js';
 import { count, tellMoment, titleOf } from './words.js';
 
 const DEEPEST = 6; // levels that are indented
-const ROLES = { user: 'You', assistant: 'Assistant', supervisor: 'System prompt', document: 'Document', invocation: 'Call', result: 'Result' };
 
 export function linkToComparison(first, second) {
   return `#/compare/${encodeURIComponent(first)}/${encodeURIComponent(second)}`;
@@ -43,7 +43,7 @@ export function composeBranches(id, signal, { link, onChange = () => {} }) {
         'a',
         { href: link(row.id, row.depth && row.shared !== null ? Math.min(row.shared, row.canisters - 1) : undefined), 'aria-current': isOpen ? 'true' : null, id: `branch-${row.id}` },
         make('span', { class: 'facts' }, place),
-        make('span', { class: 'label' }, row.own_role && row.own_words ? `${ROLES[row.own_role] ?? row.own_role}: ` : null, words ? quote(words) : 'No message of its own'),
+        make('span', { class: 'label' }, row.own_role && row.own_words ? `${WORDS[row.own_role] ?? row.own_role}: ` : null, words ? quote(words) : 'No message of its own'),
         make('span', { class: 'facts' }, `${count(row.canisters, 'message')} · `, tellMoment(row.updated)),
       ),
       isOpen ? null : make('a', { class: 'quiet compare', href: linkToComparison(id, row.id), 'aria-label': `Compare with the branch ${words || place}` }, 'Compare'),

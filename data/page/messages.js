@@ -7,7 +7,7 @@ import { count, layOut, reveal, tellMoment } from './words.js';
 
 const PAGE = 200;
 const PICTURES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
-const WORDS = {
+export const WORDS = {
   user: 'You',
   supervisor: 'System prompt',
   document: 'Document',

@@ -1,13 +1,13 @@
 // Two conversations side by side: the common beginning, then the turns that differ.
 import { complain, loadStyle, make, press, quote, say, show } from './elements.js';
 import { linkToComparison } from './branches.js';
+import { WORDS } from './messages.js';
 import { ask } from './service.js';
 import { tellShown } from './shell.js';
 import { count, reveal, titleOf } from './words.js';
 
 const PAGE = 20;
 const NEAR = 3; // equal lines that are shown on each side of a change
-const ROLES = { user: 'You', assistant: 'Assistant', supervisor: 'System prompt', document: 'Document', invocation: 'Call', result: 'Result' };
 
 export async function showComparison(main, signal, first, second) {
   loadStyle('talk.css');
@@ -92,7 +92,7 @@ function composeTurn({ first: one, second: other, messages }, first, second) {
 function composeSide(canister, words, change, id, side) {
   if (!canister) return make('div', { class: 'side none', role: 'group', 'aria-label': `${side}: no message` }, 'No message');
   const model = canister.origin ? ` · ${[canister.origin.provider, canister.origin.model].filter(Boolean).join(':')}` : '';
-  const role = ROLES[canister.role] ?? canister.role;
+  const role = WORDS[canister.role] ?? canister.role;
   const tag = change === 'removed' ? 'del' : 'ins';
   const pieces = words.filter(([kind]) => kind === 'equal' || kind === change);
   return make(

@@ -31,6 +31,9 @@ FACE: Final = "page"
 
 _COMPRESSED: Final = ".gz"
 _LEVEL: Final = 6
+_LARGEST: Final = 500_000
+"""Bytes from which on a file is sent as it is: compressing it would delay other requests."""
+
 _INDEX_SUFFIX: Final = ".html"
 HTML: Final = "text/html; charset=utf-8"
 _MEDIA_TYPES: Final[Mapping[str, str]] = {
@@ -86,7 +89,7 @@ class PageFile:
     def encode(self, accepted: str) -> tuple[bytes, dict[str, str]]:
         """Return the content and the headers for a client that accepts some encodings."""
         headers = {**self.headers, "vary": "accept-encoding"}
-        if "gzip" in accepted:
+        if "gzip" in accepted and (self.is_compressed or len(self.data) < _LARGEST):
             headers |= {"content-encoding": "gzip", "etag": self.tag}
             return self.packed, headers
         headers["etag"] = f'{self.tag[:-1]}-plain"'
