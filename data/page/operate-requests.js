@@ -121,6 +121,6 @@ function composeDetails(row) {
     row.detail ? make('p', { class: 'warning' }, quote(row.detail)) : null,
     row.attempts.length ? [make('h3', {}, 'Attempts'), make('ol', {}, row.attempts.map((each) => make('li', {}, quote(each.target), each.error ? [': ', quote(each.error)] : ': answered', each.seconds ? ` · ${tellSeconds(each.seconds)}` : ' · skipped', each.may_be_billed ? ' · may be billed' : '')))] : null,
     row.losses.length ? [make('h3', {}, 'Losses'), make('ul', {}, row.losses.map((each) => make('li', {}, make('strong', {}, each.kind), ' ', make('code', {}, quote(each.path)), ': ', quote(each.reason))))] : null,
-    row.further_losses ? make('p', { class: 'facts' }, `${count(row.further_losses, 'more loss', 'more losses')}, routine or too many to list.`) : null,
+    row.further_losses ? make('p', { class: 'facts' }, `${count(row.further_losses, 'more loss', 'more losses')}, routine, repeated or too many to list.`) : null,
   ];
 }

@@ -81,7 +81,7 @@ function composeTargets(targets) {
   const head = make('h2', { id: 'targets-title' }, 'Errors by target, last hour');
   if (!targets.length) return [head, make('p', { class: 'none' }, 'No requests in the last hour.')];
   const columns = [
-    { label: 'Target', cell: (row) => (row.target ? quote(row.target) : 'none: refused, or answered from a cache') },
+    { label: 'Target', cell: (row) => (row.target ? quote(row.target) : 'none: refused, cached or only retrieved') },
     { label: 'Requests', isNumber: true, cell: (row) => row.requests.toLocaleString() },
     { label: 'Failed', isNumber: true, cell: (row) => (row.failed ? `${row.failed.toLocaleString()} (${tellShare(row.failed, Math.max(row.requests, row.failed))})` : '0') },
     { label: 'Errors', cell: (row) => make('ul', { class: 'plain' }, row.errors.map((each) => make('li', {}, quote(each.kind), ` × ${each.count.toLocaleString()}`))) },

@@ -23,7 +23,7 @@ AT_MOST = 240
 batched, 311 before known heads were kept and tokens counted without a usage, and 255 before small
 properties and helpers went."""
 
-PAGE_AT_MOST = 9
+PAGE_AT_MOST = 5
 """Further calls where the request is counted for the operator's page."""
 
 ANSWER = {

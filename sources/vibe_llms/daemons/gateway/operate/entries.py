@@ -123,7 +123,7 @@ def describe_request(record: CallRecord, offset: float) -> RequestEntry:
     return RequestEntry(
         id=record.request_id,
         time=datetime.fromtimestamp(round(record.started + offset, 3), UTC),
-        key=record.subject,
+        key=clean(record.subject),
         client=record.client,
         path=clean(record.path),
         protocol=record.face,

@@ -36,6 +36,9 @@ GONE: Final = "client-gone"
 _STEPS: Final = 20
 """Steps of a histogram for a factor of e, so that a step is 5 percent wide."""
 _SHORTEST_SECONDS: Final = 1e-5
+_SWITCHED: Final = 101
+"""Status of a WebSocket, whose record is that of a whole connection."""
+
 _OWN_FACES: Final = frozenset({"", "page", "operate"})
 """Faces of requests that are not for a model."""
 
@@ -173,7 +176,8 @@ def _count(bucket: Bucket, record: CallRecord) -> None:
         if not attempts or not attempts[-1].error:
             status = str(record.status) if record.status >= 400 else ""
             _note(counts, f"{status} {error}".strip())
-    else:  # the time to a refusal says nothing about the time to an answer
+    elif record.status != _SWITCHED and (record.way or record.cache):
+        # The time to a refusal, or of a retrieval or a whole connection, is not that to an answer.
         step = find_step(record.seconds)
         counts.steps[step] = counts.steps.get(step, 0) + 1
         if record.streamed and record.first_seconds is not None:

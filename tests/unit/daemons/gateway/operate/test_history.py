@@ -48,7 +48,14 @@ class Clock:
 
 def produce_record(clock: Clock, seconds: float = 0.5, **fields: object) -> CallRecord:
     """Return the record of a request that ends now."""
-    given = {"address": "a:m", "model": "m", "face": "messages", "status": 200, **fields}
+    given = {
+        "address": "a:m",
+        "model": "m",
+        "face": "messages",
+        "way": "passthrough",
+        "status": 200,
+        **fields,
+    }
     return CallRecord(
         request_id="req_1", method="POST", path="/v1/messages", started=clock.now - seconds,
         seconds=seconds, **given,
@@ -101,6 +108,23 @@ def test_failures_are_those_of_their_targets() -> None:
         "c:m": (4, 2, 1, {"truncated": 1, "429": 1}),
         "": (1, 1, 0, {"401 access": 1}),
     }
+
+
+def test_only_the_time_to_an_answer_counts() -> None:
+    history, clock = produce_history()
+    history(produce_record(clock, seconds=2))
+    history(produce_record(clock, seconds=3, way="", cache="hit"))
+    for seconds, fields in (
+        (600, {"status": 101}),  # a connection
+        (0.001, {"status": 401, "error": "access"}),
+        (0.001, {"way": ""}),  # a stored response is retrieved
+        (7, {"status": 499, "error": GONE}),
+    ):
+        history(produce_record(clock, seconds=seconds, **fields))
+    latency = read(history, clock).recent.latency
+    assert latency is not None
+    assert latency.median == pytest.approx(2, rel=0.03)
+    assert latency.p99 == pytest.approx(3, rel=0.03)
 
 
 def test_the_daemons_own_requests_do_not_count() -> None:
