@@ -29,7 +29,7 @@ from vibe_llms.evals.suites import EvalCase, EvalJudge
 from vibe_llms.evals.trials import JudgeVerdict, SubjectAnswer
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.flows.judging import Judgment, judge_condition
-from vibe_llms.flows.predicates import Predicates, Ruling, ask_predicate
+from vibe_llms.flows.predicates import Predicates, Ruling, access_predicate, ask_predicate
 from vibe_llms.flows.response_search import normalize
 from vibe_llms.flows.tasks import EvaluationType, Goal, TargetCondition
 from vibe_llms.flows.verifying import FlowOutcome, verify
@@ -111,6 +111,8 @@ class JudgeRunner:
             return _rule_by_goal(answer)
         if judge.kind == "equals":
             return _compare(answer.text, write_value(expected))
+        if judge.kind in ("contains", "category"):
+            expected = write_value(expected)  # also of a number
         condition = TargetCondition(
             description=judge.name, evaluation_type=_CONDITIONS[judge.kind], expected_value=expected
         )
@@ -156,10 +158,20 @@ class PredicateJudge(JudgeRunner):
         self._folder = folder
 
     async def prepare(self) -> None:
-        """Load the function. Raises ConfigurationError."""
+        """Load the function.
+
+        Raises:
+            ConfigurationError: The function cannot be loaded.
+            UnknownNameError: No plugin has the predicate.
+        """
         if self.judge.kind == "function":
             function: Predicate = await asyncio.to_thread(load_function, self.judge, self._folder)
             self._predicates[self.judge.name] = function
+        access_predicate(self._predicates, self._name)  # before anything is paid for
+
+    @property
+    def _name(self) -> str:
+        return self.judge.predicate or self.judge.name
 
     async def _rule(self, exhibit: Exhibit) -> Ruling:
         case = exhibit.case
@@ -169,9 +181,8 @@ class PredicateJudge(JudgeRunner):
             "prompt": exhibit.prompt,
             "expected": case.expected,
         }
-        name = self.judge.predicate or self.judge.name
         context = PredicateContext(variables=variables)
-        return await ask_predicate(self._predicates, name, exhibit.answer.text, context)
+        return await ask_predicate(self._predicates, self._name, exhibit.answer.text, context)
 
 
 class ModelJudge(JudgeRunner):

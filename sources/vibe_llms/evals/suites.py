@@ -15,7 +15,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.tables.annotations import Count, MappingKind, String
-from vibe_llms.tables.kinds import Kind, is_number, is_text, is_whole
+from vibe_llms.tables.kinds import Kind, is_number, is_table, is_text, is_whole
 from vibe_llms.tables.reading import require
 
 GIVEN: Final = "(given)"
@@ -294,6 +294,12 @@ class Suite:
                         place,
                         f"{case.name!r}: The judge {judge.name!r} needs an expected value. Add "
                         "`expected`, or list other judges in `judges`.",
+                    )
+                elif judge.kind == "json_schema" and not is_table(_find_expected(judge, case)):
+                    yield (
+                        place,
+                        f"{case.name!r}: The judge {judge.name!r} needs a JSON Schema as the "
+                        "expected value: a table.",
                     )
             has_input = case.prompt or case.run or self.prompt or case.answer is not None
             if asks_models and not has_input:

@@ -6,13 +6,14 @@ import math
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from support.evals.suites import run_in, script_model, write_judgment
 from vibe_llms.evals.reports import read_report
 from vibe_llms.evals.suites import EvalCase, EvalJudge, Suite
 from vibe_llms.evals.trials import JudgeVerdict
-from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.plugins.specification.flows import PredicateContext
 
 
@@ -33,6 +34,7 @@ async def judge(folder: Path, answer: str, judge: EvalJudge, **case: Any) -> Jud
         ("contains", "the sea", "It is a lake.", False),
         ("equals", "Paris", " **paris**.\n", True),
         ("equals", "Paris", "Paris, France", False),
+        ("contains", 42, "It is 42.", True),
         ("equals", 42, "42", True),
         ("category", "yes", "YES: it is so.", True),
         ("category", "yes", "Never.", False),
@@ -161,15 +163,15 @@ async def test_predicates_of_the_program_have_names(tmp_path: Path) -> None:
         cases=[EvalCase(name="c", prompt="?", answer="a")],
         judges=[
             EvalJudge(name="known", kind="predicate", predicate="is_brief"),
-            EvalJudge(name="unknown", kind="predicate", predicate="is_breif"),
         ],
     )
+    mistaken = EvalJudge(name="unknown", kind="predicate", predicate="is_breif")
 
     (trial,) = (await run_in(tmp_path, suite, predicates=is_brief)).trials
 
     assert trial.verdicts[0].passed
-    assert "is_brief" in trial.verdicts[1].reason  # the nearest name
-    assert trial.verdicts[1].passed is None
+    with pytest.raises(UnknownNameError, match="is_brief"):  # the nearest name
+        await run_in(tmp_path, attrs.evolve(suite, judges=[mistaken]), predicates=is_brief)
 
 
 async def test_a_model_judges_with_reason_and_confidence(tmp_path: Path) -> None:

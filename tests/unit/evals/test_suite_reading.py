@@ -65,6 +65,7 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
         (('tags = ["europe"]', 'judges = ["mention"]'), "Unknown judge 'mention'"),
         (('kind = "contains"', 'kind = "model"'), "needs a question"),
         (('kind = "contains"', 'kind = "function"'), "needs a function"),
+        (('kind = "contains"', 'kind = "json_schema"'), "needs a JSON Schema"),
         (('kind = "contains"', 'kind = "equals"\nquestion = "?"'), '"model" only'),
         (('model = "scripted:echo"', ""), "A subject needs a model or a task"),
         (('tags = ["europe"]', 'answer = "Paris."\nfiles = ["a"]'), "asks no model"),

@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
@@ -200,6 +199,8 @@ class Group(click.Group):
         """Return whether a word is a path or an option, and not a subcommand."""
         if word.startswith("-"):
             return not any(word in each.opts for each in self.get_params(ctx))
+        from pathlib import Path  # only commands with files need it
+
         return word not in self.list_commands(ctx) and ("." in word or Path(word).is_file())
 
     def resolve_command(
