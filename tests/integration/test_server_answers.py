@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextvars import ContextVar
 
 import pytest
 
@@ -74,6 +75,31 @@ async def test_requests_sent_at_once_are_answered_in_their_order() -> None:
         )
 
         assert [(await client.read()).body for _ in range(20)] == [b"/%d" % n for n in range(20)]
+
+
+async def test_requests_of_a_connection_share_neither_context_nor_scope() -> None:
+    """Equal heads share what was parsed, and nothing that an application changes."""
+    seen: ContextVar[str] = ContextVar("seen", default="")
+
+    async def change(scope: Message, receive: Receive, send: Send) -> None:
+        await read_body(receive)
+        found = [seen.get(), "own" in scope, "own" in scope["state"], "own" in scope["extensions"]]
+        found.append((b"own", b"") in scope["headers"])
+        seen.set("own")
+        scope["own"] = scope["state"]["own"] = scope["extensions"]["own"] = True
+        scope["headers"].append((b"own", b""))
+        await begin_answer(send)
+        await send_body(send, json.dumps(found).encode())
+
+    async with serving(change) as served:
+        client = await served.connect()
+        request = compose_request("POST", "/", body=b"x")
+
+        answers = [await client.ask(request) for _ in range(3)]
+        await client.write(request * 3)
+        answers += [await client.read() for _ in range(3)]
+
+        assert {answer.body for answer in answers} == {b'["", false, false, false, false]'}
 
 
 async def test_headers_follow_the_body_where_the_application_has_announced_them() -> None:

@@ -169,8 +169,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self.service.forget(self)
         self._ignores_input = True
         self._abandon()
-        # Reference cycles would keep the connection and its data until the next garbage collection:
-        # after thousands of clients, such connections were most of the memory.
+        # Reference cycles would keep thousands of connections until the next garbage collection.
         self._reader.close()
         self._current = self._incoming = self._websocket = None
 
@@ -299,7 +298,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
     def _begin_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         # Not with loop.create_task: an eager task factory would run it in the middle of reading,
         # before there is a reference to it. With a name, as asyncio would count and format one.
-        return asyncio.Task(coroutine, loop=self.service.loop, name="request")
+        context = self.service.context.copy()  # the current one may be that of the last request
+        return asyncio.Task(coroutine, loop=self.service.loop, name="request", context=context)
 
     # --- for exchanges ---------------------------------------------------------------------------
 

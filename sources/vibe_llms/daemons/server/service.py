@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextvars import copy_context
 from email.utils import formatdate
 from typing import Final, Protocol
 
@@ -39,6 +40,7 @@ class ServedApplication:
     have to be reset for each request.
 
     Attributes:
+        context: Context variables at the start of the server, of which each request has a copy.
         date: The ``date`` header as a line.
         is_ending: Whether the server is shutting down, so that no new work is started.
         connections: Open connections.
@@ -54,6 +56,7 @@ class ServedApplication:
         lifespan: Lifespan,
     ) -> None:
         self.loop = loop
+        self.context = copy_context()
         self.application = application
         self.settings = settings
         self.lifespan = lifespan

@@ -20,11 +20,14 @@ from vibe_llms.interfaces.cli.program import respell
 if TYPE_CHECKING:
     from datetime import datetime
 
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-"""Invisible characters that Python considers printable: fillers, blanks, variant selectors."""
+"""Invisible characters that Python considers printable: fillers, blanks, variant selectors.
+
+Compiled when it is first used, which takes as long as ten modules.
+"""
 _STYLE_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 _MIN_LAST_COLUMNS = 16
@@ -45,7 +48,7 @@ def reveal(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        letter if letter.isprintable() and not _INVISIBLE.match(letter) else _escape(letter)
+        letter if letter.isprintable() and not re.match(_INVISIBLE, letter) else _escape(letter)
         for letter in text
     )
 
