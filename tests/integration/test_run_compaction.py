@@ -12,14 +12,16 @@ import pytest
 
 from support.daemons.run_daemons import serving
 from support.runs.acting import invoke, say
-from support.runs.hosted import Premises
+from support.runs.hosted import FAST, Premises
 from support.runs.scripting import hold_slow_answers, write_script
 from support.stores.postgresql_server import produce_url
+from vibe_llms.agents.run_compaction import RunCompaction
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations.compaction import find_summary, read_whole
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
+from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
@@ -286,6 +288,40 @@ async def test_a_summary_without_text_ends_the_run(tmp_path: Path) -> None:
         ended = await premises.wait(talk.id, "ended", after=failed.sequence)
         await premises.wait(ended.continued_in, "ended")
     assert tell(premises.store.read(ended.continued_in).canisters[-1:]) == ["You said: Wh"]
+
+
+async def test_a_stop_reaches_the_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that arrives after the fork was stored, and before the parent has ended."""
+    spec = furnish(tmp_path)
+    async with Premises(tmp_path, settings=attrs.evolve(FAST, scan_seconds=60)) as premises:
+        talk, plant = store_talk(premises), RunCompaction._plant
+
+        def plant_and_stop(compaction: RunCompaction, canisters: Sequence[AnyCanister]) -> str:
+            fork = plant(compaction, canisters)
+            premises.store.open_inbox(talk.id).put(StopRequestedEvent(message_id="m"))
+            return fork
+
+        monkeypatch.setattr(RunCompaction, "_plant", plant_and_stop)
+        await premises.runs.start(spec, [UserCanister("What now?")], conversation=talk.id)
+        fork = (await premises.wait(talk.id, "ended")).continued_in
+        assert (await premises.wait(fork, "stopped")).steps == 0
+        await premises.runs.resume(fork)
+        await premises.wait(fork, "ended")
+
+
+@pytest.mark.slow
+async def test_a_stop_of_the_parent_stops_the_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that has not followed yet does not pay for an answer that it has stopped."""
+    hold_slow_answers(monkeypatch, lambda _: False)
+    spec = furnish(tmp_path, SUMMARY, {**ANSWER, "delay_seconds": 0.01})
+    async with Premises(tmp_path) as premises:
+        talk = store_talk(premises)
+        fork = await continue_run(premises, spec, talk, "What now?")
+        await premises.wait(fork, "working")
+        await premises.runs.stop(talk.id)
+        await premises.wait(fork, "stopped")
 
 
 @pytest.fixture

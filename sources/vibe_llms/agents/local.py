@@ -297,8 +297,9 @@ class LocalRuns:
             await self._put(run_id, message)
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
-        """Stop a run."""
-        await self.find(run_id, subject=subject)
+        """Stop a run; one that continues in a compacted fork is stopped there."""
+        while (summary := await self.find(run_id, subject=subject)).continued_in:
+            run_id = summary.continued_in
         message = StopRequestedEvent(message_id=produce_identity(), subject=subject, reason=reason)
         await asyncio.to_thread(self.store.open_inbox(run_id).put, message)
         if self.host is not None:

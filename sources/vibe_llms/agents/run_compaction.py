@@ -37,6 +37,7 @@ from vibe_llms.events.runs import (
 )
 from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.portal import finish
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.outcomes import price_in_cents
 from vibe_llms.messages.canisters import AnyCanister
@@ -182,11 +183,12 @@ class RunCompaction:
                 canisters = await self._summarize(plan, ask, context)
                 if canisters is None:
                     return ""
-                fork = await asyncio.to_thread(self._plant, canisters)
-            await self._conclude(fork, journal, context)
+                # Finish it: a fork without the end of its parent would run after a stop.
+                return await finish(self._begin_fork(canisters, journal, context))
+            await finish(self._conclude(fork, journal, context))
+            return fork
         finally:
             log.close()
-        return fork
 
     async def _summarize(
         self, plan: CompactionPlan, ask: Ask, context: LocalRunContext
@@ -219,15 +221,27 @@ class RunCompaction:
     async def _end(self, context: LocalRunContext, **fields: Any) -> None:
         await context.emit(RunEndedEvent(run_id=context.run_id, **fields), durable=True)
 
+    async def _begin_fork(
+        self,
+        canisters: Sequence[AnyCanister],
+        journal: ConversationJournal,
+        context: LocalRunContext,
+    ) -> str:
+        fork = await asyncio.to_thread(self._plant, canisters)
+        await self._conclude(fork, journal, context)
+        return fork
+
     async def _conclude(
         self, fork: str, journal: ConversationJournal, context: LocalRunContext
     ) -> None:
         """Pass messages that arrived meanwhile on to the fork, and end the run of the parent."""
-        self._since += await context.receive()
+        received = await context.receive()
+        self._since += received
+        stops = [each for each in received if isinstance(each, StopRequestedEvent)]
         known = {each.id for each in journal.canisters}
         late = [each.canister for each in self._survey_messages()]
         await journal.append([each for each in late if each.id not in known])
-        await context.emit(await asyncio.to_thread(self._pass_on, fork), soon=True)
+        await context.emit(await asyncio.to_thread(self._pass_on, fork, stops), soon=True)
         detail = f"It continues in {fork}, which begins with a summary."
         await self._end(context, reason="continued", detail=detail)
 
@@ -281,13 +295,15 @@ class RunCompaction:
         plant(self.store, Snapshot.begin(fork, metadata, canisters, lines))
         return fork
 
-    def _pass_on(self, fork: str) -> RunContinuedEvent:
-        """Send unanswered messages that the fork lacks to its run, which takes each once."""
+    def _pass_on(self, fork: str, stops: Sequence[StopRequestedEvent]) -> RunContinuedEvent:
+        """Send stops and unanswered messages to the run of the fork, which takes each once."""
         stored = self.store.read(fork).canisters
         waiting = {each.id for each in self._survey_last()} - {each.id for each in stored}
         for event in self._survey_messages():
             if event.canister.id in waiting:
                 self.store.open_inbox(fork).put(event)
+        for stop in stops:
+            self.store.open_inbox(fork).put(stop)
         return self._describe(fork, stored)
 
     def _describe(self, fork: str, canisters: Sequence[AnyCanister]) -> RunContinuedEvent:
