@@ -124,6 +124,9 @@ async def test_a_window_with_room_and_other_policies_stay(tmp_path: Path) -> Non
             talk = store_talk(premises, turns)
             chosen = attrs.evolve(spec, window=window)
             assert await continue_run(premises, chosen, talk, "What now?") == ""
+        talk, chosen = store_talk(premises), attrs.evolve(spec, stays=True)
+        assert await continue_run(premises, chosen, talk, "What now?") == ""
+        assert tell(premises.store.read(talk.id).canisters[-1:]) == ["You said: Wh"]
 
 
 async def test_a_request_compacts_and_rests(tmp_path: Path) -> None:

@@ -136,7 +136,8 @@ class RunCompaction:
         tail = read_tail(stored) if stored else None
         if tail is not None and (tail.pending_calls or tail.is_paused):
             return self.is_requested and not self.has_input
-        return self.is_requested or not (self.spec.channel or self._is_attempted())
+        stays = self.spec.stays or self.spec.channel or self._is_attempted()
+        return self.is_requested or not stays
 
     def _is_attempted(self) -> bool:
         for event in reversed(self._since):

@@ -60,6 +60,8 @@ class RunSpec:
             empty for the configured setting. With ``summarize``, the run continues in a fork that
             begins with a summary.
         compact: Continue a conversation in such a fork now, even if its window is not full.
+        stays: Keep the run in its conversation, for clients that cannot follow it. At the window, a
+            summary is sent in place of the oldest turns.
     """
 
     model: str = ""
@@ -76,6 +78,7 @@ class RunSpec:
     channel: Annotated[str, CHANNEL] = ""
     window: Annotated[str, WINDOW] = ""
     compact: bool = False
+    stays: bool = False
 
     def __attrs_post_init__(self) -> None:
         require(self, "run")
@@ -97,6 +100,7 @@ class RunSpec:
             "channel": self.channel,
             "window": self.window,
             "compact": self.compact,
+            "stays": self.stays,
         }
         chosen: dict[str, JsonValue] = {name: value for name, value in plain.items() if value}
         return chosen or {"ensembles": []}  # an empty table would mean that no run was requested

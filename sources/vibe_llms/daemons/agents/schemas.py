@@ -78,6 +78,7 @@ _RUN_START: Final = _describe(
     priority={"type": "integer"},
     window={"enum": ["", *get_args(WindowPolicy)]},
     compact={"type": "boolean"},
+    stays={"type": "boolean"},
     conversation=TEXT,
     input={"anyOf": [TEXT, {"type": "null"}, _MESSAGE, {"type": "array", "items": _MESSAGE}]},
 )

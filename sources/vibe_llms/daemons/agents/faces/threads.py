@@ -277,6 +277,7 @@ async def _start(
     key: str = "",
 ) -> None:
     conversation = "" if key else thread.conversation
+    spec = attrs.evolve(spec, stays=True)  # clients of other protocols keep the id of a thread
     try:
         await runs.start(
             spec, canisters, subject=thread.subject, key=key, conversation=conversation
