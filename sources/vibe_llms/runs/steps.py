@@ -195,6 +195,8 @@ class StepFold:
             case FlowEndedEvent():
                 is_waiting = event.reason == "waiting"
                 self._change_visits(logged, "waiting" if is_waiting else "broken_off")
+                if event.reason == "failed":
+                    self._fail_visits(event)
             case RunEndedEvent():
                 self._break_off(logged, ("model", "tool", "approval"), is_over=True)
         self.sequence, self.last = logged.sequence, logged.timestamp
@@ -283,6 +285,13 @@ class StepFold:
             else:
                 step = attrs.evolve(step, state=state, seconds=None)
             self._put(attrs.evolve(step, sequence=logged.sequence))
+
+    def _fail_visits(self, event: FlowEndedEvent) -> None:
+        """Mark the visits at which a flow has failed."""
+        for key, number in self._open.items():
+            if key[:2] == ("visit", event.node):
+                step = self.steps[number]
+                self._put(attrs.evolve(step, state="failed", detail=_join(event.detail)))
 
     # --- any step --------------------------------------------------------------------------------
 

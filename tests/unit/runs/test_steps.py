@@ -163,6 +163,18 @@ def test_a_visit_of_a_flow_that_was_stopped_goes_on_when_it_is_resumed() -> None
     assert tell(fold(run).survey(3)[0]) == [("visit", "P0", "done", 62.0)]
 
 
+def test_a_visit_at_which_a_flow_has_failed_says_why() -> None:
+    run = Planting(RUN)
+    run.note(FlowStartedEvent(run_id=RUN))
+    for branch, node in enumerate(("P0", "P1")):
+        run.note(NodeStartedEvent(node=node, visit=1, branch=branch))
+    run.pass_time(2)
+    run.note(FlowEndedEvent(run_id=RUN, reason="failed", node="P1", detail="P1: No route."))
+    other, failed = fold(run).survey()[0]
+    assert (other.state, other.detail) == ("broken_off", "")
+    assert (failed.state, failed.detail, failed.seconds) == ("failed", "P1: No route.", 2.0)
+
+
 @given(st.integers(1, 30), st.integers(1, 12), st.lists(st.integers(-5, 9), max_size=12))
 def test_pages_have_each_step(limit: int, calls: int, pauses: list[int]) -> None:
     """Whatever the clock does, no step lasts less than no time."""
