@@ -30,8 +30,11 @@ export function composeConversation(signal, tell) {
     return looking;
   }
   async function open(id, about = null) {
-    if (about) show(facts, about, ' · ', make('a', { href: `#/talk/${encodeURIComponent(id)}` }, 'open conversation'));
-    facts.hidden = !facts.textContent;
+    if (about) {
+      const told = make('p', {}, about, ' · ', make('a', { href: `#/talk/${encodeURIComponent(id)}` }, 'open conversation'));
+      if (told.textContent !== facts.textContent || id !== shown) show(facts, ...told.childNodes); // it is told once
+      facts.hidden = false;
+    }
     if (id !== shown) {
       shown = id;
       looking = looking.catch(() => {}).then(() => place.replaceChildren());

@@ -168,7 +168,7 @@ function composeFields(conditions, change, type) {
   function read() {
     const found = new URLSearchParams();
     for (const [name, input] of Object.entries(inputs)) {
-      const value = input.value.trim();
+      const value = input.type === 'datetime-local' ? exportMoment(input.value) : input.value.trim();
       if (value) found.set(name, value);
     }
     return found;
@@ -186,7 +186,7 @@ function composeFields(conditions, change, type) {
       if (place.children.length !== values.size) place.replaceChildren(...Array.from(values, (value) => make('option', { value })));
     }
   }
-  for (const [name, input] of Object.entries(inputs)) input.value = conditions.get(name) ?? '';
+  for (const [name, input] of Object.entries(inputs)) input.value = (input.type === 'datetime-local' ? importMoment : String)(conditions.get(name) ?? '');
   for (const [name, input] of Object.entries(inputs)) {
     // A value of a shared address that is not among the choices.
     const value = conditions.get(name);
@@ -197,6 +197,18 @@ function composeFields(conditions, change, type) {
   }
   if (update(conditions)) further.open = true;
   return { element, read, update, suggest };
+}
+
+// A moment in the address is the same for readers in other time zones; the field shows local time.
+function exportMoment(text) {
+  const moment = new Date(text);
+  return Number.isNaN(moment.getTime()) ? '' : moment.toISOString();
+}
+
+function importMoment(text) {
+  const moment = new Date(text);
+  if (Number.isNaN(moment.getTime())) return '';
+  return new Date(moment.getTime() - 60_000 * moment.getTimezoneOffset()).toISOString().slice(0, 16);
 }
 
 function composeRow(run) {

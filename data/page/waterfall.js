@@ -186,8 +186,8 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
   return { element, update, show, redraw: (moment) => update(rows, moment), close: () => watched.disconnect() };
 }
 
-const idOf = (key) => `step-${key.replace('.', '-')}`;
-const keyOf = (element) => element?.id.replace(/^step-(.*)-(\d+)$/, '$1.$2');
+const idOf = (key) => `step-${key}`;
+const keyOf = (element) => element?.id.slice('step-'.length);
 const startOf = (step) => Date.parse(step.started) / 1000;
 const secondsOf = (step, now) => (step.seconds === null ? Math.max(0, now / 1000 - startOf(step)) : step.seconds);
 const endOf = (step, now) => startOf(step) + secondsOf(step, now);

@@ -83,6 +83,24 @@ async def test_runs_are_searched_filtered_shared_and_opened(
         await tab.wait_for_text("It is known.", ".message.assistant")
         await tab.wait_for_text("about a heron", "h1")
 
+        # a time that was chosen here is the same moment in the address
+        await tab.evaluate("history.back()")
+        await tab.wait_for(f"{ROWS} === {len(expected)}")
+        since = "document.getElementById('since')"
+        await tab.evaluate(f"{since}.value = '2026-11-24T12:00'")
+        await tab.evaluate(f"{since}.dispatchEvent(new Event('change', {{ bubbles: true }}))")
+        await tab.wait_for("/since=2026-11-2[345]T\\d\\d%3A00%3A00.000Z/.test(location.hash)")
+        await tab.wait_for(f"{ROWS} > 0 && {ROWS} < {len(expected)}")
+        shared = await tab.evaluate("location.href")
+        await tab.visit("about:blank")
+        await tab.visit(shared)
+        await tab.wait_for(f"{since}?.value === '2026-11-24T12:00'")
+        await tab.evaluate(f"{since}.value = ''")
+        await tab.evaluate(f"{since}.dispatchEvent(new Event('change', {{ bubbles: true }}))")
+        await tab.wait_for(f"{ROWS} === {len(expected)}")
+        await tab.click(f"#run-{planted[expected[0]]}")
+        await tab.wait_for_text("It is known.", ".message.assistant")
+
         # back leads to the search, and an unlucky one says so
         await tab.evaluate("history.back()")
         await tab.wait_for(f"{ROWS} === {len(expected)}")
