@@ -134,6 +134,30 @@ BODIES: Final[tuple[tuple[str, str, Any], ...]] = (
     ("POST", "/runs/{run}/fork", {}),
     ("PATCH", "/conversations/{run}", {"name": "Mine"}),
     ("POST", "/conversations/{run}/fork", {"from_index": 1}),
+    (
+        "POST",
+        "/ag-ui",
+        {
+            "threadId": "{ann}",
+            "runId": "r",
+            "messages": [
+                {"id": "1", "role": "user", "content": [{"type": "text", "text": "Hello"}]}
+            ],
+            "resume": [{"interruptId": "{key}:{digest}", "status": "resolved", "payload": True}],
+            "forwardedProps": {"run": {"model": "scripted:echo", "limits": {"run_steps": 2}}},
+        },
+    ),
+    (
+        "POST",
+        "/ai-sdk",
+        {
+            "id": "{ann}",
+            "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}],
+            "trigger": "submit-message",
+            "messageId": None,
+            "run": {"model": "scripted:echo", "limits": {"run_steps": 2}},
+        },
+    ),
 )
 PATHS: Final = (
     "/runs", "/runs/{run}", "/runs/{run}/events", "/runs/{run}/approvals", "/runs/{run}/flow",

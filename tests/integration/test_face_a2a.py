@@ -100,6 +100,16 @@ async def test_a_task_waits_for_an_approval_and_completes(tmp_path: Path) -> Non
         assert over["code"] == -32004
 
 
+async def test_a_stream_after_an_approval_has_only_what_is_new(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/a2a", PAY) as face:
+        spec = face.write_script([say("I pay."), invoke("pay", to="Ann")], DONE)
+        task = await send(face, compose(spec, "1", "Pay."))
+        sent = compose(spec, "2", "allow", taskId=task["id"])
+        rest = await call(face, "SendStreamingMessage", **sent)
+        assert collect(rest) == ["Done."]
+        assert read_artifacts(rest[0]["task"])[0] == "I pay."
+
+
 @pytest.mark.parametrize(("word", "result"), [("allow", "paid Ann"), ("Deny ", "denied")])
 async def test_one_word_answers_one_call(tmp_path: Path, word: str, result: str) -> None:
     async with facing(tmp_path, "/a2a", PAY) as face:
