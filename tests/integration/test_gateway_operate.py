@@ -393,6 +393,7 @@ async def test_what_is_answered_is_as_described(tmp_path: Path, simulator: Simul
     assert described - answered == set()
 
 
+@pytest.mark.slow
 async def test_the_description_is_valid_and_each_field_is_described(
     gateway: OperatedGateway, simulator: Simulator
 ) -> None:
