@@ -18,6 +18,7 @@ from vibe_llms.conversations.index.database import (
 from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
 from vibe_llms.conversations.index.questions import (
     Lineage,
+    gather_relatives,
     has_new_text,
     read_rows,
     search_canisters,
@@ -91,6 +92,19 @@ class ConversationIndex:
             return self._describe(connection, survey_newest(connection, limit, parts=parts))
 
         return self._run(read, everything=limit is None)
+
+    def survey_relatives(self, identity: str) -> list[ConversationRow]:
+        """Return a conversation, its ancestors, and all forks of these; empty if it is unknown."""
+
+        def read(connection: sqlite3.Connection) -> list[ConversationRow]:
+            # A fork of a deleted conversation gets another parent.
+            forks = "SELECT id FROM conversations WHERE parent IS NOT NULL"
+            identities = [each for (each,) in connection.execute(forks)]
+            refresh_metadata(connection, self._conversations, identities)
+            parents = dict(connection.execute("SELECT id, parent FROM conversations"))
+            return self._describe(connection, gather_relatives(parents, identity))
+
+        return self._run(read)
 
     def describe(self, identities: Iterable[str]) -> list[ConversationRow]:
         """Return the rows of some conversations. Unknown and damaged ones are left out."""

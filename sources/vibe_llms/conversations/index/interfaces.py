@@ -30,6 +30,9 @@ class Index(Protocol):
     def describe(self, identities: Iterable[str]) -> list[ConversationRow]:
         """Return the rows of some conversations. Unknown and damaged ones are left out."""
 
+    def survey_relatives(self, identity: str) -> list[ConversationRow]:
+        """Return a conversation, its ancestors, and all forks of these; empty if it is unknown."""
+
     def search(
         self,
         query: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -145,6 +145,28 @@ def survey_newest(
         (parts, _PART, -1 if limit is None else limit),
     )
     return [identity for (identity,) in rows]
+
+
+def gather_relatives(parents: Mapping[str, str | None], identity: str) -> list[str]:
+    """Return the ids of all conversations that forks connect with one, which comes first.
+
+    Args:
+        parents: The parent of each conversation, by id.
+        identity: Id of the conversation; nothing is related to an unknown one.
+    """
+    neighbors: dict[str, list[str]] = {}
+    for child, parent in parents.items():
+        if parent is not None and parent in parents:
+            neighbors.setdefault(child, []).append(parent)
+            neighbors.setdefault(parent, []).append(child)
+    found = {identity: None} if identity in parents else {}
+    pending = [*found]
+    while pending:
+        for neighbor in neighbors.get(pending.pop(), ()):
+            if neighbor not in found:
+                found[neighbor] = None
+                pending.append(neighbor)
+    return [*found]
 
 
 def read_rows(

@@ -10,7 +10,12 @@ from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
 from vibe_llms.conversations.index.extraction import CanisterEntry, compose_first_words, read_entry
 from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
 from vibe_llms.conversations.index.messages import IndexedConversation, IndexedMessage
-from vibe_llms.conversations.index.questions import Lineage, search_canisters, snapshot
+from vibe_llms.conversations.index.questions import (
+    Lineage,
+    gather_relatives,
+    search_canisters,
+    snapshot,
+)
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 from vibe_llms.conversations.index.tokenization import compose_match, restore_text
 from vibe_llms.conversations.lookup import survey_dated
@@ -45,6 +50,15 @@ class ReadingIndex:
             with suppress(StoreError):
                 rows.append(self._describe(identity, self._store.read_metadata(identity)))
         return rows
+
+    def survey_relatives(self, identity: str) -> list[ConversationRow]:
+        """Return a conversation, its ancestors, and all forks of these; empty if it is unknown."""
+        known = {each: metadata for _, each, metadata in survey_dated(self._store)}
+        parents = {
+            each: metadata.parent.identity if metadata.parent else None
+            for each, metadata in known.items()
+        }
+        return [self._describe(each, known[each]) for each in gather_relatives(parents, identity)]
 
     def _describe(self, identity: str, metadata: ConversationMetadata) -> ConversationRow:
         entries = self._read_entries(identity)

@@ -49,7 +49,7 @@ def survey_family(
     Raises:
         UnknownConversationError: The conversation is not listed.
     """
-    by_id = {row.id: row for row in index.survey(limit=None, parts=True)}
+    by_id = {row.id: row for row in index.survey_relatives(identity)}
     if identity not in by_id:
         raise UnknownConversationError(identity=identity)
     root = [*takewhile(admits, _climb(by_id, identity))][-1:] or [identity]

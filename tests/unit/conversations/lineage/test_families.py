@@ -23,7 +23,7 @@ class ListedIndex:
     def __init__(self, *rows: ConversationRow) -> None:
         self._rows = rows
 
-    def survey(self, **_: Any) -> list[ConversationRow]:
+    def survey_relatives(self, _: str) -> list[ConversationRow]:
         return list(self._rows)
 
     def read_messages(self, _: Any) -> list[Any]:
@@ -62,6 +62,21 @@ def test_fork_points_are_those_of_the_index_of_files(tmp_path: Path) -> None:
         ("user", "three"),
         ("user", "four"),
     ]
+
+
+def test_the_index_of_files_knows_the_relatives_of_a_fork_whose_parent_was_deleted(
+    tmp_path: Path,
+) -> None:
+    store = DirectoryStore(tmp_path)
+    root = save(store, [*exchange("one"), *exchange("two")])
+    left = fork(store, root, exchange("three"), at=2)
+    low = fork(store, left, exchange("four"), at=3)
+    save(store, exchange("a stranger"))
+    assert {row.id for row in store.index.survey_relatives(low)} == {root, left, low}
+    store.delete(left)
+    found = [(each.row.id, each.shared) for each in walk(survey_family(store.index, low))]
+    assert found == [(root, None), (low, 2)]
+    assert store.index.survey_relatives("unknown") == []
 
 
 def test_a_conversation_that_is_not_admitted_is_left_out_with_its_forks() -> None:
