@@ -275,7 +275,7 @@ class RunFold:
             invocations=spending.invocations,
             tokens=spending.tokens,
             cents=spending.cents,
-            seconds=spending.seconds,
+            seconds=round(spending.seconds, 6),  # as exact as the moments of events
             waiting=len(self.requests.survey()),
             starts=self._starts,
             is_attached=self._is_attached,

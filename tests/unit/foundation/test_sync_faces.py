@@ -47,8 +47,14 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
     SyncEngine: (
         Engine,
         {  # for those who build on an engine
-            *("access_registry", "join_listeners", "limits", "load_media", "prepare"),
-            *("produce_model_call", "produce_template", "survey_local_arguments", "vary"),
+            *("access_registry", "join_listeners", "limits", "load_media", "plan_compaction"),
+            *(
+                "prepare",
+                "produce_model_call",
+                "produce_template",
+                "survey_local_arguments",
+                "vary",
+            ),
         },
     ),
     SyncChannel: (AsyncChannel, {"waits"}),  # for hosted runs
