@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+import threading
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +24,8 @@ from support.gateways.gateways import produce_application, serve
 from support.gateways.key_holders import create_key
 from support.gateways.operated import MODEL, OperatedGateway, operate
 from vibe_llms.daemons.gateway.making import produce_service
+from vibe_llms.daemons.gateway.operate import routes
+from vibe_llms.daemons.keys.register import MOST_BYTES
 from vibe_llms.daemons.keys.texts import extract_identity
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.exceptions import ConfigurationError
@@ -113,6 +116,9 @@ passthrough = ["/v1/reports"]
             for kind, policy in (
                 ("text/html", "sandbox"),
                 ("Image/SVG+xml", "sandbox"),
+                ("application/atom+xml", "sandbox"),
+                ("text/xsl", "sandbox"),
+                ("application/unknown", "sandbox"),  # browsers guess what it is
                 ("application/json", None),
             ):
                 url = f"{gateway.url}/v1/reports?type={kind}&key={gateway.key}"
@@ -294,6 +300,7 @@ async def test_what_is_wrong_with_a_key_is_said(gateway: OperatedGateway) -> Non
         ("POST", "/operate/keys", {"name": "x", "operator": True}, 400, "operator"),
         ("POST", "/operate/keys", [], 400, ""),
         ("PATCH", path, {}, 400, "cents_per_day"),
+        ("PATCH", path, {"models": ["x" * 301]}, 400, "300 characters"),
         ("PATCH", path, {"digest": "0" * 64}, 400, "digest"),
         ("PATCH", path, {"revoked": None}, 400, "revoked"),
         ("PATCH", path, {"requests_per_minute": 0}, 400, "requests_per_minute"),
@@ -307,6 +314,45 @@ async def test_what_is_wrong_with_a_key_is_said(gateway: OperatedGateway) -> Non
     for query in ("days=0", "days=93", "days=x", "days=-1", "days=٣"):
         assert (await gateway.ask("GET", f"/operate/spending?{query}"))[0] == 400
     assert len((await gateway.ask("GET", "/operate/keys"))[1]["data"]) == 2
+
+
+async def test_no_route_makes_a_file_of_keys_that_cannot_be_read(
+    gateway: OperatedGateway, simulator: Simulator
+) -> None:
+    """Otherwise one request would lock out all clients and the operator."""
+    file = gateway.keys / "keys.toml"
+    file.write_bytes(file.read_bytes() + b"#" * (MOST_BYTES - file.stat().st_size - 50))
+    path = f"/operate/keys/{extract_identity(gateway.key)}"
+    for method, where, body in (
+        ("POST", "/operate/keys", {"name": "ada"}),
+        ("PATCH", path, {"models": ["x" * 100]}),
+    ):
+        status, answer = await gateway.ask(method, where, body)
+        assert status >= 400
+        assert "bytes" in answer["error"]["message"]
+    _, listed = await gateway.ask("GET", "/operate/keys")
+    assert [(each["name"], each["models"]) for each in listed["data"]] == [("root", [])]
+    simulator.enqueue(Say("The North Sea."))
+    assert (await gateway.converse(gateway.key))[0] == 200
+
+
+async def test_many_keys_and_days_are_summed_in_a_thread(
+    gateway: OperatedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other requests are answered at the same time."""
+    threads = []
+    for name in ("compose_spending", "sum_by_key"):
+        original = getattr(routes, name)
+
+        def record(*arguments: Any, original: Any = original) -> Any:
+            threads.append(threading.current_thread())
+            return original(*arguments)
+
+        monkeypatch.setattr(routes, name, record)
+    for path in ("/operate/spending", "/operate/keys"):
+        assert (await gateway.ask("GET", path))[0] == 200
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
 
 
 async def test_spending_is_summed_by_key_model_and_day(
@@ -338,9 +384,13 @@ async def test_secrets_and_long_texts_do_not_reach_the_answers(
     client = create_key(gateway.keys, "ada")
     for model in (client, f"openai_conversations:{client}", "x" * 290 + client, "y" * 100_000):
         await gateway.converse(client, model)
-    for path in PATHS:
+    simulator.enqueue(Say("The North Sea."))
+    assert (await gateway.converse(client, f"openai_conversations:sea/{client}"))[0] == 200
+    contents = {"contents": [{"parts": [{"text": "A sea?"}]}]}
+    await gateway.ask("POST", f"/v1beta/models/{client}:generateContent", contents, key=client)
+    for path in (*PATHS, "/operate/spending"):
         answer = json.dumps((await gateway.ask("GET", path))[1])
-        assert client[-20:] not in answer
+        assert client[-20:] not in answer, path
         assert "y" * 400 not in answer
         assert "sk-upstream" not in answer
 

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 HIDDEN = "********"
 
-KEY_SHAPES = re.compile(
-    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of Base64, such as an image
+_SHAPES = (
+    rb"(?:"
     rb"(?:sk|pk|rk|vk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
     rb"|AIza[A-Za-z0-9_-]{20,}"
     rb"|ya29\.[A-Za-z0-9._-]{20,}"
@@ -17,7 +17,11 @@ KEY_SHAPES = re.compile(
     rb"|(?i:bearer|basic)(?:\s|%20|\+)+[A-Za-z0-9._~+/=-]{16,}"
     rb"|(?:AKIA|ASIA)[A-Z0-9]{16})"
 )
-"""Formats of the vendors' keys."""
+KEY_SHAPES = re.compile(rb"(?<![A-Za-z0-9_+/=-])" + _SHAPES)
+"""Formats of keys; not in the middle of Base64, such as an image."""
+
+KEY_SHAPES_IN_NAMES = re.compile(rb"(?<![A-Za-z0-9])" + _SHAPES)
+"""Formats of keys in short texts without Base64, such as paths and names of models."""
 
 _WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}

@@ -114,19 +114,22 @@ def read_file(cls: type[_T], path: Path) -> _T:
     return value
 
 
-def read_bytes(path: Path | str) -> bytes:
+def read_bytes(path: Path | str, most: int = MAXIMUM_FILE_BYTES) -> bytes:
     """Read the bytes of a file.
+
+    Args:
+        most: Size of the largest file that is accepted.
 
     Raises:
         ConfigurationError: The file is unreadable or too large.
     """
     try:
         # One byte above the limit, to notice a larger file.
-        raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
+        raw = read_beginning(path, most + 1)
     except OSError as error:
         refuse(str(path), f"Cannot read the file: {error.strerror}.")
-    if len(raw) > MAXIMUM_FILE_BYTES:
-        refuse(str(path), f"The file is larger than {MAXIMUM_FILE_BYTES} bytes.")
+    if len(raw) > most:
+        refuse(str(path), f"The file is larger than {most} bytes.")
     return raw
 
 

@@ -104,7 +104,7 @@ async def pass_through(call: GatewayCall) -> None:
             name: text for name, text in exchange.headers.items() if name not in _NOT_FORWARDED
         }
         headers["x-vibe-request-id"] = call.http.request_id
-        if headers.get("content-type", "").lower().startswith(_DOCUMENTS):
+        if not headers.get("content-type", "").lower().startswith(_INERT):
             headers["content-security-policy"] = "sandbox"
         status = record.status = exchange.status
         if status >= 400:
@@ -129,14 +129,9 @@ async def pass_through(call: GatewayCall) -> None:
             await exchange.close()
 
 
-_DOCUMENTS: Final = (
-    "text/html",
-    "text/xml",
-    "application/xhtml+xml",
-    "application/xml",
-    "image/svg+xml",
-)
-"""Content types that may have scripts, which must not run as if they were of the gateway's page."""
+_INERT: Final = ("application/json", "text/event-stream", "audio/", "application/octet-stream")
+"""Content types without scripts. Scripts of others, such as HTML, any XML and unknown types, must
+not run as if they were of the gateway's page."""
 
 
 def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:

@@ -33,6 +33,9 @@ _FILE: Final = "keys.toml"
 LIMITS: Final = ("expires", "models", "requests_per_minute", "tokens_per_minute", "cents_per_day")
 """Fields of a key that limit its use."""
 
+MOST_BYTES: Final = 4_000_000
+"""Size of the largest file, about 20,000 keys."""
+
 _RECENT_NS: Final = 100_000_000
 """Age below which a file may change again without a new modification time."""
 
@@ -207,7 +210,7 @@ class Register:
                 text = self.path.read_bytes() if exists else _HEADER
                 document = tomlkit.parse(text.decode())
                 yield keys, document
-                replace_file(self.path, tomlkit.dumps(document).encode(), mode=0o600)
+                self._replace(tomlkit.dumps(document).encode())
         except StoreError:
             raise
         except OSError as error:
@@ -216,6 +219,16 @@ class Register:
                 detail=f"Cannot write {error.filename or self.path}: {error.strerror}.",
                 remedy=advise(error),
             ) from error
+
+    def _replace(self, data: bytes) -> None:
+        """Replace the file; refuse a size at which no process could read it. Raises StoreError."""
+        if len(data) > MOST_BYTES:
+            raise StoreError(
+                path=str(self.path),
+                detail=f"The file of keys would have {len(data)} bytes, and may have {MOST_BYTES}.",
+                remedy="Use fewer or shorter patterns of models, or delete revoked keys from it.",
+            )
+        replace_file(self.path, data, mode=0o600)
 
     def _read_signature(self) -> tuple[int, ...] | None:
         """Return values that change when the file is written; ``None`` without a file."""
@@ -236,7 +249,7 @@ def _is_recent(modified_ns: int, now: float) -> bool:
 
 def read_keys(path: str) -> dict[str, Key]:
     """Read a file of keys. Raises ConfigurationError with all mistakes."""
-    document = parse_document(read_bytes(path), path)
+    document = parse_document(read_bytes(path, MOST_BYTES), path)
     reader = document.produce_reader()
     keys = {}
     for identity, table in document.tree.items():

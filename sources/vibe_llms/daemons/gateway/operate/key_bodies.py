@@ -17,6 +17,7 @@ from vibe_llms.tables.reading import read_table
 
 _MOST_NAME: Final = 200
 _MOST_MODELS: Final = 100
+_MOST_PATTERN: Final = 300
 _MOST_COUNT: Final = 2**53
 """Largest number that a page reads exactly."""
 
@@ -70,8 +71,9 @@ def _read_limits(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         except ValueError as error:
             raise refuse("expires", str(error)) from error
     models = values.get("models", ())
-    if len(models) > _MOST_MODELS or not all(models):
-        raise refuse("models", f"Use at most {_MOST_MODELS} patterns, none of them empty.")
+    if len(models) > _MOST_MODELS or not all(0 < len(each) <= _MOST_PATTERN for each in models):
+        rule = f"Use at most {_MOST_MODELS} patterns of 1 to {_MOST_PATTERN} characters."
+        raise refuse("models", rule)
     for name in LIMITS[2:]:
         if values.get(name, 0) > _MOST_COUNT:
             raise refuse(name, f"It must be at most {_MOST_COUNT}.")
@@ -89,7 +91,7 @@ _LIMITS: Final[JsonObject] = {
     "expires": {"type": ["string", "null"]},
     "models": {
         "type": ["array", "null"],
-        "items": {"type": "string", "minLength": 1},
+        "items": {"type": "string", "minLength": 1, "maxLength": _MOST_PATTERN},
         "maxItems": _MOST_MODELS,
     },
     "requests_per_minute": _COUNT,

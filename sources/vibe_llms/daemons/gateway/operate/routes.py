@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -41,6 +41,7 @@ from vibe_llms.foundation.json_types import JsonObject
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.gateway import Gateway
+    from vibe_llms.daemons.keys.ledger import KeyAccount
 
 FACE: Final = "operate"
 _DEFAULT_DAYS: Final = 30
@@ -270,18 +271,13 @@ class KeyRoutes:
         account = await self._administration.survey_spending(days[0])
         keys = await self._administration.survey_keys()
         names = {key.id: key.name for key in keys}
-        return compose_spending(account, days, names, query.get("key", ""))
+        # In a thread: many keys and days take seconds.
+        return await asyncio.to_thread(compose_spending, account, days, names, query.get("key", ""))
 
     async def _list_keys(self, call: HttpCall) -> dict[str, object]:
         keys = await self._administration.survey_keys()
         account = await self._administration.survey_spending(self._today.isoformat())
-        sums = sum_by_key(account)
-        rows = []
-        for key in keys:
-            cents, perhaps = sums.get(key.id, (0, 0))
-            spent = {"today_cents": f"{cents:f}", "today_perhaps_cents": f"{perhaps:f}"}
-            rows.append({**attrs.asdict(key, recurse=False), **spent})
-        return {"data": rows}
+        return {"data": await asyncio.to_thread(_compose_keys, keys, account)}
 
     async def _add_key(self, call: HttpCall) -> dict[str, object]:
         name, limits = read_new_key(await call.read_body(), self._administration.read_now())
@@ -304,6 +300,16 @@ class KeyRoutes:
                 kind="key", name=identity, known=(), remedy="GET /operate/keys lists the keys."
             )
         return identity
+
+
+def _compose_keys(keys: Iterable[KeyDescription], account: KeyAccount) -> list[dict[str, Any]]:
+    sums = sum_by_key(account)
+    rows = []
+    for key in keys:
+        cents, perhaps = sums.get(key.id, (0, 0))
+        spent = {"today_cents": f"{cents:f}", "today_perhaps_cents": f"{perhaps:f}"}
+        rows.append({**attrs.asdict(key, recurse=False), **spent})
+    return rows
 
 
 def _read_days(text: str | None) -> int:

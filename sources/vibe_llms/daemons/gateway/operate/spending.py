@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.daemons.gateway.operate.entries import clean
 from vibe_llms.daemons.keys.charges import KeySpending, add_cents, add_spending
 from vibe_llms.foundation.attrs_classes import frozen
 
@@ -76,11 +77,12 @@ def compose_spending(
         names: Names of keys, by their public parts.
         key: Public part of the only key to include; by default all are.
     """
+    shown = frozenset(days)
     buckets = [
         (bucket, spending)
         for part in (account.spent, account.under_way)
         for bucket, spending in part.items()
-        if bucket.day in days and key in ("", bucket.key)
+        if bucket.day in shown and key in ("", bucket.key)
     ]
     return SpendingReport(
         days=days,
@@ -130,8 +132,8 @@ def _sum(identity: str, name: str, buckets: _Buckets, days: tuple[str, ...]) -> 
     for bucket, spending in buckets:
         by_day[bucket.day] = add_cents(by_day[bucket.day], spending.cents)
     return SpendingRow(
-        id=identity,
-        name=name,
+        id=clean(identity),  # clients choose the names of models
+        name=clean(name),
         requests=total.requests,
         input_tokens=total.input_tokens,
         output_tokens=total.output_tokens,
