@@ -8,12 +8,12 @@ sides, whose name follows from its text. Nothing is deleted; a deleted note come
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
-from vibe_llms.conversations.notes.interfaces import NoteStore
+from vibe_llms.conversations.notes.interfaces import KEY_BYTES, PART_BYTES, NoteStore
 from vibe_llms.exceptions import ConfigurationError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.runs.sync_reports import NoteChange, NoteChangeWord, Side
@@ -21,6 +21,7 @@ from vibe_llms.tables.front_matter import split_front_matter
 
 _SIDES: Final[tuple[Side, Side]] = ("here", "there")
 _DIGITS: Final = 8
+_DIGEST_DIGITS: Final = 32
 _BATCH: Final = 200
 
 
@@ -45,10 +46,10 @@ class NoteSynchronizer:
         keys = sorted({key for notes in self.sides.values() for key in notes.survey("")})
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
-            texts = [self.sides[side].read(batch) for side in _SIDES]
+            texts = [_read(self.sides[side], batch) for side in _SIDES]
             for key in batch:
                 try:
-                    self._sync_note(key, *(each.get(key) for each in texts))
+                    self._sync_note(key, *(_take(each, key) for each in texts))
                 except StoreError as error:
                     self.refused[key] = Finding(place=f"note {key}", message=str(error))
         return len(keys)
@@ -76,13 +77,27 @@ class NoteSynchronizer:
         if last == _digest(there):
             return here
         older, newer = sorted((here, there), key=lambda text: (_read_time(text), text))
-        second = _name_second(key, older)
+        second, known = self._choose_second(key, older)
         for side in _SIDES:
-            known = self.sides[side].read([second]).get(second)
-            if known is None:
+            if known[side] is None:
                 self._write(side, "conflict", second, None, older, conflicts_with=key)
         self.digests[second] = _digest(older)
         return newer
+
+    def _choose_second(self, key: str, text: str) -> tuple[str, dict[Side, str | None]]:
+        """Return the key of a second note with a text, and its text on each side.
+
+        A note of an earlier conflict that was edited since has another text, and keeps its name.
+        """
+        for digits in range(_DIGITS, _DIGEST_DIGITS + 1):
+            second = _name_second(key, text, digits)
+            known = {side: self.sides[side].read([second]).get(second) for side in _SIDES}
+            if {*known.values()} <= {None, text}:
+                return second, known
+        raise StoreError(
+            detail=f"All names for the second text of {key} are in use.",
+            remedy="Move or delete the second notes of earlier conflicts.",
+        )
 
     def _write(
         self,
@@ -113,12 +128,34 @@ def _replace(old: str | None, text: str) -> Callable[[str | None], str]:
     return replace
 
 
-def _name_second(key: str, text: str) -> str:
+def _read(notes: NoteStore, keys: Sequence[str]) -> dict[str, str | StoreError]:
+    """Return the texts of some notes by their keys, or the errors of those that cannot be read."""
+    try:
+        return {**notes.read(keys)}
+    except StoreError as error:
+        if len(keys) == 1:
+            return {keys[0]: error}
+    return {key: each for single in keys for key, each in _read(notes, [single]).items()}
+
+
+def _take(texts: Mapping[str, str | StoreError], key: str) -> str | None:
+    """Return the text of a note; ``None`` if it is missing. Raises StoreError if unreadable."""
+    text = texts.get(key)
+    if isinstance(text, StoreError):
+        raise text
+    return text
+
+
+def _name_second(key: str, text: str, digits: int) -> str:
     """Return the key of the second note: the same on every machine."""
     folder, slash, name = key.rpartition("/")
     stem, dot, suffix = name.rpartition(".")
     stem, suffix = (stem, f"{dot}{suffix}") if stem else (name, "")
-    return f"{folder}{slash}{stem[:150]}.conflict-{_digest(text)[:_DIGITS]}{suffix}"
+    ending = f".conflict-{_digest(text)[:digits]}{suffix}"
+    if len(ending.encode()) > PART_BYTES // 2:  # not a file type, but words behind a dot
+        stem, ending = f"{stem}{suffix}", ending.removesuffix(suffix)
+    room = min(PART_BYTES, KEY_BYTES - len(f"{folder}{slash}".encode())) - len(ending.encode())
+    return f"{folder}{slash}{stem.encode()[: max(room, 1)].decode('utf-8', 'ignore')}{ending}"
 
 
 def _read_time(text: str) -> str:
@@ -130,4 +167,4 @@ def _read_time(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:_DIGEST_DIGITS]

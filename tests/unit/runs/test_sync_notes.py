@@ -130,3 +130,42 @@ def test_no_text_is_lost(steps: list[tuple[bool, str, str | None]], keeps: bool)
         if not keeps:
             assert {text for _, text in before} <= {*after.values()}
         assert tell(sync_stores(there, here, note_digests=known)) == []
+
+
+@pytest.mark.parametrize("name", ["\u8336" * 60 + ".md", "a." + "b" * 190, "c" * 200])
+def test_a_conflict_of_a_long_name_keeps_both_texts(name: str) -> None:
+    """The name of the second note is shortened by its bytes, which are limited."""
+    here, there = MemoryStore(), MemoryStore()
+    put(here, f"own/user/{name}", "Green tea.")
+    put(there, f"own/user/{name}", "Black tea.")
+    assert sync_stores(here, there).is_whole
+    assert read(here) == read(there)
+    assert sorted(read(here).values()) == ["Black tea.", "Green tea."]
+
+
+def test_a_second_note_that_was_edited_does_not_replace_another_text() -> None:
+    """The same conflict again gets a third note."""
+    here, there = MemoryStore(), MemoryStore()
+    put(here, TEA, "A")
+    put(there, TEA, "B")
+    known = sync_stores(here, there).note_digests
+    (second,) = {*read(here)} - {TEA}
+    for store in (here, there):
+        put(store, second, "Edited.")
+    put(here, TEA, "A")
+    put(there, TEA, "C")
+    assert sync_stores(here, there, note_digests=known).is_whole
+    assert read(here) == read(there)
+    assert sorted(read(here).values()) == ["A", "C", "Edited."]
+
+
+def test_a_link_among_the_notes_does_not_stop_the_others(tmp_path: Path) -> None:
+    here, there = DirectoryStore(tmp_path / "here"), MemoryStore()
+    put(here, TEA, "Green tea.")
+    (tmp_path / "here/notes/own/user/linked").symlink_to(tmp_path)
+    put(there, "own/user/linked/a.md", "A")
+    put(there, "own/user/rice.md", "Rinse it.")
+    report = sync_stores(here, there)
+    assert [each.place for each in report.refused] == ["note own/user/linked/a.md"]
+    assert {*read(here)} == {TEA, "own/user/rice.md"}
+    assert TEA in read(there)
