@@ -61,6 +61,9 @@ UNSAFE = """Array.from(document.querySelectorAll('body *:not(.top svg)')).filter
       && !/^((top|left|right|width|height|--depth): [\\d.]+(px|%)?; ?)*$/.test(value)))
 ).map((each) => each.outerHTML.slice(0, 200))"""
 
+LAST_ANSWER = """Array.from(document.querySelectorAll('.message.assistant'))
+  .some((each) => each.ariaPosInSet === each.ariaSetSize)"""
+
 
 def look(place: str) -> str:
     """Look at a place. <img src=x onerror='window.executed=1'>"""
@@ -114,7 +117,7 @@ async def test_nothing_that_a_model_or_a_tool_says_is_executed(tab: Tab, tmp_pat
         await ensure_harmless(tab, address=daemon.url)
 
         await tab.click(".approval button.main")  # the last answer streams
-        await tab.wait_for("document.querySelectorAll('.message.assistant').length === 3")
+        await tab.wait_for(LAST_ANSWER)  # earlier ones may be too far away to be drawn
         await ensure_harmless(tab, address=daemon.url)
         for place, shown in (
             (f"#/runs/{run_id}", "document.querySelector('.log li pre')"),
