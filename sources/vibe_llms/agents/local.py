@@ -275,8 +275,10 @@ class LocalRuns:
         self._wake(run_id)
         return answered
 
-    async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
-        """Send a message to a run."""
+    async def send(
+        self, run_id: str, canister: AnyCanister, *, subject: str = "", message_id: str = ""
+    ) -> None:
+        """Send a message to a run; only once per ``message_id``, if there is one."""
         if is_input_blank((canister,)):
             raise _refuse("canister", "The message is empty.")
         summary = await self.find(run_id, subject=subject)
@@ -286,7 +288,7 @@ class LocalRuns:
         if media_of((canister,)):
             (canister,) = await asyncio.to_thread(detach_media, (canister,), self.store.contents)
         message = MessageReceivedEvent(
-            canister=canister, message_id=produce_identity(), subject=subject
+            canister=canister, message_id=message_id or produce_identity(), subject=subject
         )
         if summary.kind == "flow":
             from vibe_llms.flows.recipients import send_to_visit  # the first flow imports it

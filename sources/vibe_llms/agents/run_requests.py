@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from vibe_llms.conversations.conversation import Conversation
@@ -14,7 +14,7 @@ from vibe_llms.engine.run_status import judge_tail
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.events.runs import RunRequestedEvent
+from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
@@ -149,6 +149,7 @@ def continue_conversation(
                 raise _refuse("This conversation is a flow; fork one of its visits.")
             if summary.state not in RESTS:
                 raise _refuse(_ACTIVE)
+        _ensure_new(events, request)
         _ensure_work(store, identity, request)
         log.append(identity, request)
         log.synchronize()
@@ -156,6 +157,22 @@ def continue_conversation(
         log.close()
     if model := request.spec.get("model"):
         store.update_metadata(identity, model=str(model))
+
+
+def list_requested(events: Iterable[LoggedEvent]) -> Iterator[AnyCanister]:
+    """Yield the messages that a log has: those of requests, and those that were sent."""
+    for logged in events:
+        if isinstance(logged.event, RunRequestedEvent):
+            yield from logged.event.canisters
+        elif isinstance(logged.event, MessageReceivedEvent):
+            yield logged.event.canister
+
+
+def _ensure_new(events: Iterable[LoggedEvent], request: RunRequestedEvent) -> None:
+    """Raise RequestError if the log has a message of the request already."""
+    identities = {each.id for each in request.canisters}
+    if identities and any(each.id in identities for each in list_requested(events)):
+        raise _refuse("The conversation has received this message already.")
 
 
 def _ensure_work(store: ConversationStore, identity: str, request: RunRequestedEvent) -> None:

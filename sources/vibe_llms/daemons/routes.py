@@ -53,7 +53,7 @@ class Route:
         for name, deep, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             characters = ".+" if deep else "[^/]+"
             expression += f"(?P<{name}>{characters}){re.escape(rest)}"
-        return re.compile(expression)
+        return re.compile(expression, re.DOTALL)  # names may have line breaks
 
 
 class RouteTable:

@@ -111,8 +111,9 @@ def take_messages(
         known = {read_message_id(event) for event in events} - {""}
         for message in messages:
             name = read_message_id(message)
-            if name in known:  # after a crash between writing the log and clearing the inbox
+            if name in known:  # sent again, or a crash came before clearing the inbox
                 continue
+            known |= {name} - {""}
             event = judge(message, events)
             log.append(run_id, event)
             events.append(event)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Final
@@ -18,11 +18,11 @@ import attrs
 
 from vibe_llms.agents.conversations import adopt_fork
 from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.run_requests import list_requested
 from vibe_llms.agents.run_specs import RunSpec, derive_identity
 from vibe_llms.daemons.agents.faces.following import find_start
 from vibe_llms.daemons.agents.faces.steps import read_approval_id
 from vibe_llms.daemons.agents.route_access import refuse
-from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.exceptions import (
     RequestError,
     StoreError,
@@ -90,7 +90,7 @@ class Thread:
         """
         new = []
         for identity, canister in pairs:
-            known = self._known.get(identity) or self._known.get(self.name_message(identity))
+            known = self.known.get(identity) or self.known.get(self.name_message(identity))
             if known is None and not (self.exists and isinstance(canister, AssistantCanister)):
                 new.append(attrs.evolve(canister, id=self.name_message(identity)))
             elif isinstance(known, UserCanister) and _read_text(known) != _read_text(canister):
@@ -101,7 +101,8 @@ class Thread:
         return new if any(isinstance(each, UserCanister) for each in new) else []
 
     @cached_property
-    def _known(self) -> dict[str, AnyCanister]:
+    def known(self) -> dict[str, AnyCanister]:
+        """All messages by their ids."""
         return {each.id: each for each in (*self.canisters, *self.pending)}
 
 
@@ -241,8 +242,12 @@ async def _deliver(
         with suppress(_TakenError):
             await _start(runs, thread, spec, canisters)
             return
+    current = await asyncio.to_thread(_load, runs, thread)  # the other one may be the same request
     for canister in canisters:
-        await runs.send(thread.conversation, canister, subject=thread.subject)
+        if canister.id not in current.known:
+            await runs.send(
+                thread.conversation, canister, subject=thread.subject, message_id=canister.id
+            )
 
 
 async def _answer_approvals(
@@ -293,7 +298,7 @@ def _load(runs: LocalRuns, thread: Thread) -> Thread:
     last = runs.store.open_log(thread.conversation).read_last()
     canisters = runs.store.read(thread.conversation).canisters
     stored = {each.id for each in canisters}
-    requested = _list_requested(runs, thread.conversation)
+    requested = list_requested(runs.store.open_log(thread.conversation).read())
     pending = tuple(each for each in requested if each.id not in stored)
     return attrs.evolve(
         thread,
@@ -301,15 +306,6 @@ def _load(runs: LocalRuns, thread: Thread) -> Thread:
         pending=pending,
         last_event=0 if last is None else last.sequence,
     )
-
-
-def _list_requested(runs: LocalRuns, identity: str) -> Iterator[AnyCanister]:
-    """Yield the messages of requests to a run."""
-    for logged in runs.store.open_log(identity).read():
-        if isinstance(logged.event, RunRequestedEvent):
-            yield from logged.event.canisters
-        elif isinstance(logged.event, MessageReceivedEvent):
-            yield logged.event.canister
 
 
 def _is_accessible(runs: LocalRuns, identity: str, subject: str) -> bool:

@@ -1,0 +1,69 @@
+"""Equal requests to the faces at the same time: each message counts once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from yarl import URL
+
+from support.faces.facing import PAY, Face, facing
+from support.runs.acting import invoke, say
+from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
+
+pytestmark = pytest.mark.slow
+
+
+def count_requested(face: Face, text: str) -> int:
+    """Return how often the logs of all runs have a message."""
+    store, found = face.daemon.premises.store, 0
+    for identity in store.survey():
+        for logged in store.open_log(identity).read():
+            event: Any = logged.event
+            if isinstance(event, RunRequestedEvent):
+                found += sum(each.text == text for each in event.canisters)
+            elif isinstance(event, MessageReceivedEvent):
+                found += event.canister.text == text
+    return found
+
+
+def compose(spec: Any, *texts: str) -> dict[str, Any]:
+    messages = [{"id": each, "role": "user", "content": each} for each in texts]
+    properties = {"run": spec}
+    return {"threadId": "t", "runId": "r", "messages": messages, "forwardedProps": properties}
+
+
+async def test_equal_requests_continue_a_thread_once(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/ag-ui") as face:
+        spec = face.write_script([say("One.")], [say("Two.")], [say("Three.")])
+        await face.post(compose(spec, "Hello."))
+        body = compose(spec, "Hello.", "Again.")
+        answers = await asyncio.gather(*[face.post(body) for _ in range(6)])
+        assert count_requested(face, "Again.") == 1
+        for events in answers:
+            deltas = [each for each in events if each["type"] == "TEXT_MESSAGE_CONTENT"]
+            assert "".join(each["delta"] for each in deltas) == "Two."
+
+
+async def test_equal_messages_reach_a_waiting_run_once(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/ag-ui", PAY) as face:
+        spec = face.write_script([invoke("pay", to="Ann")], [say("Done.")])
+        await face.post(compose(spec, "Pay."))
+        body = compose(spec, "Pay.", "Soon.")
+        await asyncio.gather(*[face.post(body) for _ in range(6)])
+        assert count_requested(face, "Soon.") == 1
+
+
+async def test_a_chat_whose_id_has_line_breaks_is_resumed(tmp_path: Path) -> None:
+    name = "a\nb\r\nc"
+    async with facing(tmp_path, "/ai-sdk", PAY) as face:
+        spec = face.write_script([invoke("pay", to="Ann")], [say("Done.")])
+        message = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Pay."}]}
+        await face.post({"id": name, "messages": [message], "run": spec})
+        address = URL(f"{face.url}/{quote(name)}/stream", encoded=True)
+        async with face.daemon.session.get(address) as answer:
+            assert answer.status == 200
+            assert b"tool-approval-request" in await answer.read()
