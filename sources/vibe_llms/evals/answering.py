@@ -11,8 +11,10 @@ import msgspec
 
 from vibe_llms.evals.caches import EvalCache
 from vibe_llms.evals.costs import EvalBudget
-from vibe_llms.evals.subjects import ModelSubject, PreparedCase, TaskSubject, mark_cached
+from vibe_llms.evals.inputs import PreparedCase
+from vibe_llms.evals.subjects import ModelSubject, mark_cached
 from vibe_llms.evals.suites import EvalCase
+from vibe_llms.evals.task_subjects import TaskSubject
 from vibe_llms.evals.trials import SubjectAnswer
 from vibe_llms.evals.vendor_batches import (
     BatchRequestPlan,

@@ -20,7 +20,7 @@ from vibe_llms.evals.answering import AnswerSource, TrialPlan
 from vibe_llms.evals.caches import EvalCache, find_cache_folder
 from vibe_llms.evals.costs import EvalBudget, EvalForecast
 from vibe_llms.evals.forecasting import forecast_run
-from vibe_llms.evals.inputs import render_prompt
+from vibe_llms.evals.inputs import PreparedCase, render_prompt
 from vibe_llms.evals.judging import Exhibit, JudgeRunner, ModelJudge, open_judge, write_value
 from vibe_llms.evals.options import (
     EvalOptions,
@@ -30,7 +30,7 @@ from vibe_llms.evals.options import (
     select_subjects,
 )
 from vibe_llms.evals.reports import CaseRecord, EvalReport
-from vibe_llms.evals.subjects import PreparedCase, open_subject
+from vibe_llms.evals.subjects import open_subject
 from vibe_llms.evals.suite_reading import read_suite
 from vibe_llms.evals.suites import GIVEN, EvalCase, Suite
 from vibe_llms.evals.trials import SubjectAnswer, Trial
@@ -82,7 +82,7 @@ class Evaluation:
         self._report_progress = progress
         self._stack = AsyncExitStack()
         self._judges: dict[str, JudgeRunner] = {}
-        self._cases = select_cases(suite, self.options)
+        self._cases = select_cases(suite, options)
         self._prompts: dict[str, str] = {}
         self._prepared: dict[tuple[str, str], PreparedCase] = {}
         self._source: AnswerSource
@@ -224,7 +224,7 @@ class Evaluation:
         async def perform(place: int, plan: TrialPlan) -> Trial:
             return await self._perform(plan, budget)
 
-        concurrency = self.suite.concurrency
+        concurrency = min(self.suite.concurrency, max(1, len(plans)))
         async with aclosing(
             perform_all(
                 plans, perform, concurrency=concurrency, ordered=True, window=concurrency * 4

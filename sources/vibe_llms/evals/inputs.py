@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.evals.suites import EvalCase, EvalSubject, Suite
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.records import find_record
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.instruments.attachments import read_attachment
 from vibe_llms.instruments.prompts.prompt import Prompt
@@ -25,6 +27,23 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, TextualContent
 
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
+
+
+@frozen(kw_only=True)
+class PreparedCase:
+    """Case as a subject will be asked about it.
+
+    Attributes:
+        case: The case.
+        key: Digest of all that is sent.
+        value: Canisters for a model, or variables for a task.
+        dollars: Approximate cost of an answer; ``None`` if it is unknown.
+    """
+
+    case: EvalCase
+    key: str
+    value: Any
+    dollars: Decimal | None = None
 
 
 def compose_input(
@@ -60,12 +79,12 @@ def compose_input(
 
 
 def render_prompt(suite: Suite, case: EvalCase) -> str:
-    """Render the prompt of a case.
+    """Render the prompt of a case; empty for a kept run, which has its own messages.
 
     Raises:
         ConfigurationError: The template is invalid, or lacks a variable.
     """
-    text = case.prompt or suite.prompt
+    text = case.prompt or ("" if case.run is not None else suite.prompt)
     if not _TEMPLATE.search(text):
         return text
     prompt = _read_prompt(text)

@@ -15,13 +15,13 @@ import msgspec
 from vibe_llms.application import Application
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.work import Ask, InputComposer, ModelWork
+from vibe_llms.evals.cache_keys import digest_model_file, digest_parts
 from vibe_llms.evals.caches import EvalCache
 from vibe_llms.evals.costs import EvalBudget, price_item
 from vibe_llms.evals.functions import load_function
 from vibe_llms.evals.subjects import (
     EXPECTED_OUTPUT_TOKENS,
     ask_within,
-    digest_parts,
     foresee_request,
     naming_cap,
 )
@@ -213,6 +213,7 @@ class ModelJudge(JudgeRunner):
         self._cap = cap
         self._work: ModelWork | None = None
         self._ask: Ask | None = None
+        self._file = ""
         self._estimator: AnyEstimator | None = None
         self._locks: dict[str, asyncio.Lock] = {}
         self._answers: dict[str, JsonValue] = {}
@@ -223,14 +224,16 @@ class ModelJudge(JudgeRunner):
         parser: Parser[JsonValue] = Parser(await _find_schema())
         self._work = ModelWork(self.model, controls, InputComposer(), parser=parser)
         self._ask = await self._work.prepare()
-        if self._cap is not None:
-            descriptor = (await self.model.access()).descriptor
-            if descriptor.price_key[0] not in OWN_MACHINES:
-                tries = self._application.configuration.limits.attempts
-                with naming_cap(f"judge {self.judge.name}"):
-                    self._estimator = Estimator(
-                        descriptor, self._work.template, parser.attempts, tries=tries
-                    )
+        descriptor = (await self.model.access()).descriptor
+        self._file = await asyncio.to_thread(
+            digest_model_file, descriptor.provider, descriptor.name
+        )
+        if self._cap is not None and descriptor.price_key[0] not in OWN_MACHINES:
+            tries = self._application.configuration.limits.attempts
+            with naming_cap(f"judge {self.judge.name}"):
+                self._estimator = Estimator(
+                    descriptor, self._work.template, parser.attempts, tries=tries
+                )
 
     async def foresee(
         self, case: EvalCase, prompt: str, text: str | None
@@ -258,7 +261,8 @@ class ModelJudge(JudgeRunner):
     def _compose_key(self, question: str, number: int) -> str:
         """Return the key of a judgment in the cache."""
         assert self._work is not None
-        return digest_parts("judge", self._work.template.digest(), question, str(number))
+        parts = (self._work.template.digest(), question, str(number), *filter(None, [self._file]))
+        return digest_parts("judge", *parts)
 
     async def rule(self, exhibit: Exhibit, budget: EvalBudget) -> JudgeVerdict:
         """Return a verdict, even if the model fails. Raises ConverseError."""

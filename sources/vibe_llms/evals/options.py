@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from vibe_llms.evals.suites import EvalCase, EvalSubject, Suite
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.suggestions import order_by_nearness
 
@@ -62,17 +62,22 @@ def select_cases(suite: Suite, options: EvalOptions) -> tuple[EvalCase, ...]:
 
     Raises:
         UnknownNameError: A case or a tag does not exist.
+        ConfigurationError: No case has one of the names and one of the tags.
     """
     names = [each.name for each in suite.cases]
     tags = [tag for each in suite.cases for tag in each.tags]
     _require_known("case", options.cases, names)
     _require_known("tag", options.tags, tags)
-    return tuple(
+    cases = tuple(
         each
         for each in suite.cases
         if (not options.cases or each.name in options.cases)
         and (not options.tags or not set(options.tags).isdisjoint(each.tags))
     )
+    if not cases:
+        message = "No case has one of these names and one of these tags. Select by one of them."
+        raise ConfigurationError.at(f"suite {suite.name}", message)
+    return cases
 
 
 def select_subjects(suite: Suite, options: EvalOptions) -> Sequence[EvalSubject]:

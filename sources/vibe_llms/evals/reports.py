@@ -106,12 +106,12 @@ class EvalReport:
         return not self.untried and all(each.rate.share >= minimum for each in summaries)
 
     def summarize(self) -> tuple[SubjectSummary, ...]:
-        """Summarize the trials of each subject; given answers only test judges."""
+        """Summarize the trials of each subject that has some; given answers only test judges."""
         groups: dict[str, list[Trial]] = {name: [] for name in self.subjects}
         for trial in self.trials:
             if trial.subject != GIVEN:
                 groups.setdefault(trial.subject, []).append(trial)
-        return tuple(_summarize(name, trials) for name, trials in groups.items())
+        return tuple(_summarize(name, trials) for name, trials in groups.items() if trials)
 
     def measure_agreements(self) -> tuple[Agreement, ...]:
         """Measure the agreement of each judge with labels, and with itself, where it is known."""
@@ -156,7 +156,7 @@ def read_report(path: Path | str) -> EvalReport:
         raise ConfigurationError.at(str(path), detail) from error
     try:
         head = msgspec.json.decode(raw, type=_Head)
-    except (*UNREADABLE, msgspec.ValidationError) as error:
+    except UNREADABLE as error:
         message = f"It is not a report of `vibe eval`: {error}. Write one with --output."
         raise ConfigurationError.at(str(path), message) from error
     if head.schema != SCHEMA:
@@ -164,7 +164,7 @@ def read_report(path: Path | str) -> EvalReport:
         raise ConfigurationError.at(str(path), message)
     try:
         return msgspec.json.decode(raw, type=EvalReport)
-    except (msgspec.ValidationError, ConfigurationError) as error:
+    except (*UNREADABLE, ConfigurationError) as error:
         raise ConfigurationError.at(str(path), f"The report is damaged: {error}.") from error
 
 

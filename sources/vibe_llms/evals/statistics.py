@@ -68,11 +68,11 @@ class Agreement:
         parts: list[str] = []
         if self.accuracy is not None:
             kappa = "" if self.kappa is None else f", kappa {self.kappa:.2f}"
-            parts.append(f"{self.accuracy:.0%} of {self.labelled:,} labels{kappa}")
+            parts.append(f"with {self.accuracy:.0%} of {self.labelled:,} labels{kappa}")
         if self.consistency is not None:
             noun = "answer" if self.repeated == 1 else "answers"
             parts.append(f"with itself {self.consistency:.0%}, on {self.repeated:,} {noun}")
-        return f"The judge {self.judge!r} agrees with {'; '.join(parts)}."
+        return f"The judge {self.judge!r} agrees {'; '.join(parts)}."
 
     def is_below(self, minimum: float) -> bool:
         """Return whether a known agreement is lower than a threshold."""

@@ -1,13 +1,11 @@
-"""Subjects of trials: models, alone or with tools, and tasks."""
+"""Models as subjects of trials, alone or with tools."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -16,60 +14,31 @@ from vibe_llms.application import Application
 from vibe_llms.batches.direct_backend import attempt
 from vibe_llms.batches.items import BatchItem, DueInput
 from vibe_llms.batches.work import Ask, InputComposer, ModelWork
+from vibe_llms.evals.cache_keys import digest_model_file, digest_parts
 from vibe_llms.evals.costs import EvalBudget, price_item
-from vibe_llms.evals.inputs import compose_input, find_variables
+from vibe_llms.evals.inputs import PreparedCase, compose_input
 from vibe_llms.evals.suites import EvalCase, EvalSubject, Suite
+from vibe_llms.evals.task_subjects import TaskSubject
 from vibe_llms.evals.trials import SubjectAnswer
-from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.flows.adapter import UniversalAdapter
-from vibe_llms.flows.checks import TaskCheck
+from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.predicates import Predicates
-from vibe_llms.flows.results import AdapterResult
-from vibe_llms.flows.settings import AdapterConfig
-from vibe_llms.flows.task_reading import examine_task
-from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.estimates import (
     AnyEstimator,
     Estimator,
     RunEstimator,
-    count_money,
     read_money,
     write_input,
 )
 from vibe_llms.instruments.models import Model
 from vibe_llms.messages.canisters import AnyCanister, Usage
-from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.requests import replace_canisters
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
 
 EXPECTED_OUTPUT_TOKENS: Final = 500
 """Tokens that a forecast expects of an answer, unless ``max_tokens`` is lower."""
-
-_SEPARATOR: Final = "\0"
-
-
-@frozen(kw_only=True)
-class PreparedCase:
-    """Case as a subject will be asked about it.
-
-    Attributes:
-        case: The case.
-        key: Digest of all that is sent.
-        value: Canisters for a model, or variables for a task.
-        dollars: Approximate cost of an answer; ``None`` if it is unknown.
-    """
-
-    case: EvalCase
-    key: str
-    value: Any
-    dollars: Decimal | None = None
-
-
-def digest_parts(*parts: str) -> str:
-    """Return the digest of texts, in lower-case hexadecimal digits."""
-    return hashlib.sha256(_SEPARATOR.join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @define(kw_only=True)
@@ -132,10 +101,13 @@ class ModelSubject:
             compose_input, self._suite, self.subject, case, limit_bytes=limit
         )
         request = replace_canisters(asker.work.template, canisters)
-        (await self.model.access()).check(request)
+        model = await self.model.access()
+        model.check(request)
+        provider, name = model.descriptor.provider, model.descriptor.name
+        file = await asyncio.to_thread(digest_model_file, provider, name)
         return PreparedCase(
             case=case,
-            key=digest_parts("model", request.digest()),
+            key=digest_parts("model", request.digest(), *filter(None, [file])),
             value=canisters,
             dollars=await self._foresee(asker, canisters),
         )
@@ -267,121 +239,6 @@ def read_item(item: BatchItem[Any]) -> SubjectAnswer:
         tier=item.tier,
         losses=item.losses,
     )
-
-
-class TaskSubject:
-    """Runner of a task.
-
-    Args:
-        subject: The task.
-        application: Source of models and tools.
-        predicates: Predicates of the program.
-        cap: Maximum cost of the run; ``None`` for no limit.
-    """
-
-    def __init__(
-        self,
-        subject: EvalSubject,
-        application: Application,
-        predicates: Predicates,
-        cap: Decimal | None,
-    ) -> None:
-        assert subject.task is not None
-        self.subject = subject
-        self._path: Path = subject.task
-        self._application = application
-        self._predicates = predicates
-        self._cap = cap
-        self._digest = ""
-        self._cents: float | None = None
-        self._is_free = False
-
-    async def prepare(self, case: EvalCase) -> PreparedCase:
-        """Find the variables of a case. Raises ConverseError."""
-        variables = await asyncio.to_thread(find_variables, case)
-        written = encode_document(dict(variables)).decode()
-        key = digest_parts("task", self._digest, self.subject.model, written)
-        dollars = None if self._cents is None else Decimal(str(self._cents)) / 100
-        dollars = Decimal(0) if self._is_free else dollars
-        return PreparedCase(case=case, key=key, value=variables, dollars=dollars)
-
-    async def open(self) -> None:
-        """Check the task, and compute its maximum cost. Raises ConfigurationError."""
-        reading = await asyncio.to_thread(examine_task, self._path, strict=False)
-        check = await self._produce_adapter(None).check(self._path)
-        if check.errors:
-            raise ConfigurationError(findings=check.errors)
-        address = self.subject.model or reading.task.resource_llm.address
-        self._is_free = self._application.resolve_address(address).provider in OWN_MACHINES
-        self._cents = None if check.bound is None else check.bound.cost_cents
-        if self._cap is not None and self._cents is None and not self._is_free:
-            message = (
-                "A cap is not possible: the maximum cost of this task is unknown. Set max_tokens "
-                "in its resource_llm, or remove the cap."
-            )
-            raise ConfigurationError(findings=(Finding(place=str(self._path), message=message),))
-        self._digest = await asyncio.to_thread(_digest_task, check)
-
-    def _produce_adapter(self, cents: float | None) -> UniversalAdapter:
-        config = AdapterConfig(
-            strict_validation=False,
-            model=self.subject.model or None,
-            max_cost_cents=cents or None,
-            ensure_budgets=False,
-        )
-        return UniversalAdapter(config, application=self._application, predicates=self._predicates)
-
-    async def estimate(self, prepared: PreparedCase) -> Decimal:
-        """Return the maximum cost of a run in dollars; 0 without a limit."""
-        is_limited = self._cap is not None and not self._is_free
-        return Decimal(str(self._cents or 0)) / 100 if is_limited else Decimal(0)
-
-    async def answer(self, prepared: PreparedCase, budget: EvalBudget) -> SubjectAnswer | None:
-        """Run the task; return ``None`` if the budget is exhausted. Raises ConverseError."""
-        is_capped = self._cap is not None and not self._is_free
-        cents = self._cents if is_capped else None
-        reserved = count_money(Decimal(str(cents)) / 100) if cents else 0
-        if not await budget.reserve(reserved):
-            return None
-        cost: Decimal | None = None
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        try:
-            result = await self._produce_adapter(cents).execute(self._path, prepared.value)
-            cost = self._price(result)
-        finally:
-            await budget.settle(reserved, cost)
-        usage = result.usage
-        verdicts = [each for each in result.verification if not each.is_met]
-        return SubjectAnswer(
-            text=result.final_response,
-            error="" if result.success else "; ".join(result.errors) or "The task did not end.",
-            seconds=round(loop.time() - started, 3),
-            input_tokens=None if usage is None else usage.total_input_tokens,
-            output_tokens=None if usage is None else usage.total_output_tokens,
-            cost=None if cost is None else float(cost),
-            goal_met=result.goal_met,
-            evidence=" ".join(f"{each.description}: {each.evidence}" for each in verdicts),
-        )
-
-    def _price(self, result: AdapterResult) -> Decimal | None:
-        if self._is_free or not result.requests:
-            return Decimal(0)
-        return None if result.cost_cents is None else Decimal(str(result.cost_cents)) / 100
-
-
-def _digest_task(check: TaskCheck) -> str:
-    """Return the digest of a task, its subflows, and the files that they read."""
-    texts: list[str] = []
-    for part in check.survey_parts():
-        texts.append(part.reading.document.text)
-        folder = Path(part.reading.document.place).parent
-        for entry in part.task.resource_registry.entries:
-            scheme, _, path = entry.source_url.partition(":")
-            file = folder / path.lstrip("/")
-            if scheme == "file" and file.is_file():
-                texts.append(hashlib.sha256(file.read_bytes()).hexdigest())
-    return digest_parts(*texts)
 
 
 def open_subject(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ _MAX_REPEATS: Final = 1_000
 _RATE: Final = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
 _DOLLARS: Final = Kind(
     "a number of dollars of at least 0",
-    lambda value: is_number(value) and value >= 0 and math.isfinite(value),
+    lambda value: is_number(value) and 0 <= value <= sys.float_info.max,
 )
 _REPEATS: Final = Kind(
     f"a whole number from 1 to {_MAX_REPEATS:,}",

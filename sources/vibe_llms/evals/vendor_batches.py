@@ -18,7 +18,8 @@ from vibe_llms.batches.submitting import ChunkNews
 from vibe_llms.batches.vendor_backend import find_batches
 from vibe_llms.batches.vendor_channel import VendorBatchChannel
 from vibe_llms.evals.costs import EvalBudget, price_item
-from vibe_llms.evals.subjects import ModelSubject, PreparedCase, read_item
+from vibe_llms.evals.inputs import PreparedCase
+from vibe_llms.evals.subjects import ModelSubject, read_item
 from vibe_llms.evals.trials import SubjectAnswer
 from vibe_llms.exceptions import CapabilityError
 from vibe_llms.foundation.attrs_classes import frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,15 @@ def script_model(folder: Path, name: str, *texts: str, **matches: str) -> str:
     ]
     responses += [{"contents": [{"text": text}], "usage": usage} for text in texts]
     return f"scripted:{write_script(home, *responses)}"
+
+
+def replace_script(folder: Path, name: str, text: str) -> None:
+    """Replace a scripted answer by one of the same length, which caches do not notice."""
+    (path,) = (folder / name).iterdir()
+    before = path.stat()
+    script_model(folder, name, text)
+    assert path.stat().st_size == before.st_size
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def write_judgment(is_met: bool, reason: str = "So it is.", confidence: float = 0.9) -> str:

@@ -119,3 +119,12 @@ def test_what_is_no_report_is_refused(tmp_path: Path, text: str, message: str) -
 
     with pytest.raises(ConfigurationError, match=message):
         read_report(path)
+
+
+def test_a_report_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    produce_report(a="p").write(path)
+    path.write_bytes(path.read_bytes().replace(b'"a 1"', b'"\xff"'))
+
+    with pytest.raises(ConfigurationError, match="damaged"):
+        read_report(path)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.batches.vendor_batching import MODELS, produce_application
-from support.evals.suites import run_in, script_model, write_judgment, write_suite
+from support.evals.suites import replace_script, run_in, script_model, write_judgment, write_suite
 from support.runs.acting import invoke
 from support.runs.scripting import write_script
 from vibe_llms import Conversation, Engine
@@ -83,7 +83,7 @@ async def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
     model = script_model(tmp_path, "m", "First.")
     suite = ask("1?", "2?", subjects=[EvalSubject(name="m", model=model)], repeats=2)
     first = await run_in(tmp_path, suite)
-    script_model(tmp_path, "m", "Second.")
+    replace_script(tmp_path, "m", "Other.")
 
     second = await run_in(tmp_path, suite)
     third = await run_in(tmp_path, ask("1?", "3?", subjects=suite.subjects, repeats=3))
@@ -92,7 +92,7 @@ async def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
     assert texts == [["First."] * 4] * 2
     assert all(each.answer and each.answer.is_cached for each in second.trials)
     found = [each.answer.text for each in third.trials if each.answer]
-    assert found == ["First.", "First.", "Second.", "Second.", "Second.", "Second."]
+    assert found == ["First.", "First.", "Other.", "Other.", "Other.", "Other."]
 
 
 async def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
@@ -523,3 +523,66 @@ async def test_progress_counts_trials(tmp_path: Path) -> None:
     )
 
     assert seen == [(1, 2, 1), (2, 2, 2)]
+
+
+async def test_no_more_workers_start_than_trials(tmp_path: Path) -> None:
+    counts: list[int] = []
+
+    async def count(answer: str) -> bool:
+        counts.append(len(asyncio.all_tasks()))
+        return True
+
+    judge = EvalJudge(name="j", kind="function", function=count)
+
+    await run_in(tmp_path, ask("a", "b", judges=[judge], concurrency=500))
+
+    assert max(counts) < 50
+
+
+@pytest.mark.parametrize("place", ["subject", "judge", "task"])
+async def test_an_edited_script_is_asked_again(tmp_path: Path, place: str) -> None:
+    model = script_model(tmp_path, "m", write_judgment(True))
+    subjects, judges = [ECHO], [GOOD]
+    if place == "judge":
+        judges = [EvalJudge(name="j", kind="model", model=model, question="Good?")]
+    elif place == "subject":
+        subjects = [EvalSubject(name="m", model=model)]
+    else:
+        (tmp_path / "task.json").write_text(json.dumps(TASK))
+        subjects = [EvalSubject(name="m", model=model, task=tmp_path / "task.json")]
+    case = EvalCase(name="c", prompt="Say it.", variables={"topic": "tides"})
+    suite = ask(cases=[case], subjects=subjects, judges=judges)
+
+    before = (await run_in(tmp_path, suite)).trials[0]
+    script_model(tmp_path, "m", write_judgment(False, "No."))
+    after = (await run_in(tmp_path, suite)).trials[0]
+
+    if place == "judge":
+        assert (before.verdicts[0].passed, after.verdicts[0].passed) == (True, False)
+    else:
+        assert before.answer is not None
+        assert after.answer is not None
+        assert (before.answer.is_cached, after.answer.is_cached) == (False, False)
+
+
+async def test_a_kept_run_needs_no_variables_of_the_suites_prompt(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "run_x")
+    conversation = Conversation()
+    conversation.add_user_message("Hello.")
+    await Engine("scripted:echo", store=store).answer(conversation)
+    cases = [
+        EvalCase(name="kept", run=tmp_path / "run_x"),
+        EvalCase(name="own", variables={"country": "Italy"}),
+    ]
+
+    report = await run_in(tmp_path, ask(cases=cases, prompt="Capital of {{ country }}?"))
+
+    texts = [each.answer.text for each in report.trials if each.answer is not None]
+    assert texts == ["Hello.", "Capital of Italy?"]
+
+
+async def test_cases_without_their_tags_are_not_a_selection(tmp_path: Path) -> None:
+    suite = ask(cases=[EvalCase(name="a", prompt="a", tags=("x",)), EvalCase(name="b", prompt="b")])
+
+    with pytest.raises(ConfigurationError, match="No case has"):
+        await run_in(tmp_path, suite, cases=["b"], tags=["x"])

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from support.evals.suites import run_in, script_model, write_judgment
+from support.evals.suites import replace_script, run_in, script_model, write_judgment
 from vibe_llms.evals.reports import read_report
 from vibe_llms.evals.suites import EvalCase, EvalJudge, Suite
 from vibe_llms.evals.trials import JudgeVerdict
@@ -226,7 +226,7 @@ async def test_judgments_are_cached_one_by_one(tmp_path: Path) -> None:
         judges=[EvalJudge(name="j", kind="model", model=model, question="Good?", repeats=2)],
     )
     first = await run_in(tmp_path, suite)
-    script_model(tmp_path, "m", write_judgment(False))
+    replace_script(tmp_path, "m", write_judgment(False, reason="So it is"))
 
     second = await run_in(tmp_path, suite)
     fresh = await run_in(tmp_path, suite, fresh=True)

@@ -61,3 +61,13 @@ def test_consistency_is_the_share_of_equal_pairs() -> None:
     assert agreement.repeated == 2
     assert agreement.consistency == pytest.approx((1 + 1 / 3) / 2)
     assert agreement.accuracy is None
+
+
+def test_an_agreement_is_described() -> None:
+    steady = measure_agreement("j", [], [(True, True, False)])
+    labelled = measure_agreement("j", [(True, True), (False, True)], [(True, True)])
+
+    assert steady.describe() == "The judge 'j' agrees with itself 33%, on 1 answer."
+    assert labelled.describe() == (
+        "The judge 'j' agrees with 50% of 2 labels, kappa 0.00; with itself 100%, on 1 answer."
+    )

@@ -131,3 +131,10 @@ def test_programs_are_checked_like_files() -> None:
             subjects=[EvalSubject(name="s", model="scripted:echo")],
             judges=[EvalJudge(name="j", kind="contains")],
         )
+
+
+def test_a_cap_beyond_floating_point_is_refused(tmp_path: Path) -> None:
+    path = write_suite(tmp_path, f"max_cost = 1{'0' * 400}\n{CAPITALS}")
+
+    with pytest.raises(ConfigurationError, match="number of dollars"):
+        read_suite(path)

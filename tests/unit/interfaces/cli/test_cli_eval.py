@@ -163,3 +163,36 @@ def test_a_cap_that_allows_nothing_says_why(vibe: Vibe, simulator: SynchronousSi
     assert "Warning: An answer of 'echo' may cost up to $" in shown.err
     assert "Set max_tokens" in shown.err
     assert "2 trials not tried" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--output", "none/a.json"], "--output: The folder 'none' does not exist"),
+        (["--html", "none/a.html"], "--html: The folder 'none' does not exist"),
+        (["--output", "a", "--html", "./a"], "--html and --output are the same file"),
+        (["--output", "suite.toml"], "--output and SUITE are the same file"),
+    ],
+)
+def test_files_are_checked_before_anything_is_sent(
+    vibe: Vibe, home: Path, options: list[str], message: str
+) -> None:
+    path = write_suite(home)
+    before = path.read_text()
+
+    refused = vibe("eval", "suite.toml", *options)
+
+    assert refused.code == 2
+    assert message in refused.err
+    assert "request" not in refused.err
+    assert path.read_text() == before
+
+
+def test_subjects_without_trials_do_not_fail(vibe: Vibe, home: Path) -> None:
+    """Given answers ask no subject."""
+    given = '[[cases]]\nname = "given"\nvariables = { country = "X" }\n'
+    path = write_suite(home, CAPITALS + given + 'answer = "Paris"\nexpected = "Paris"\n')
+
+    shown = vibe("eval", str(path), "--case", "given")
+
+    assert (shown.code, shown.out) == (0, "")

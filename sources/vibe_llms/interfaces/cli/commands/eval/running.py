@@ -77,6 +77,7 @@ async def run(
     from vibe_llms.evals.suite_reading import read_suite
     from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 
+    _check_outputs(suite, output, html)
     earlier = None if against is None else read_report(against)
     application = load_application(yes=yes)
     warn_untrusted(application.configuration)
@@ -98,6 +99,20 @@ async def run(
         write_page(html, report, earlier)
     comparison = None if earlier is None else compare_reports(earlier, report)
     return conclude(report, comparison, as_json=as_json)
+
+
+def _check_outputs(suite: Path, output: Path | None, html: Path | None) -> None:
+    """Check the files to be written, before anything is sent. Raises UsageError."""
+    taken = {suite.resolve(): "SUITE"}
+    for option, path in (("--output", output), ("--html", html)):
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            message = f"{option}: The folder '{path.parent}' does not exist. Create it."
+            raise click.UsageError(message)
+        other = taken.setdefault(path.resolve(), option)
+        if other != option:
+            raise click.UsageError(f"{option} and {other} are the same file. Name another one.")
 
 
 def _confirm(forecast: EvalForecast, evaluation: Evaluation, *, is_agreed: bool) -> None:
