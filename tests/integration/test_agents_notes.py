@@ -126,3 +126,20 @@ async def test_notes_are_served_only_if_the_daemon_is_told(tmp_path: Path) -> No
     assert AgentsSettings().memory is False
     async with serving(tmp_path) as daemon:
         assert (await daemon.ask("GET", "/notes"))[0] == 404
+
+
+async def test_a_file_that_no_path_names_does_not_disturb_the_others(tmp_path: Path) -> None:
+    """A person may put files anywhere; those without a path are neither listed nor found."""
+    async with serving(tmp_path, memory=True) as daemon:
+        book = open_notes(daemon)
+        for path in ("a.md", "tags/t/n.md"):
+            book.write(path, "About tea.")
+        folder = Path(daemon.premises.store.notes.root) / "own"
+        for name in ("tags/stray.md", "user/README", "user/tags/x/y.md"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("About tea.")
+        for query in ("query=tea", "limit=9"):
+            status, page = await daemon.ask("GET", f"/notes?{query}")
+            assert (status, [each["path"] for each in page["data"]]) == (
+                *(200, ["a.md", "tags/t/n.md"]),
+            )

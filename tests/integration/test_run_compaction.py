@@ -29,6 +29,7 @@ from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
     InvocationCanister,
+    ResultCanister,
     UserCanister,
 )
 from vibe_llms.messages.views import text_of
@@ -272,6 +273,48 @@ async def test_a_message_to_a_run_may_fill_the_window(tmp_path: Path) -> None:
             await premises.runs.send(talk.id, UserCanister("More"))
     assert tell(premises.store.read(moved.id).canisters[-2:]) == ["Long word wo", "You said: Lo"]
     assert tell(premises.store.read(talk.id).canisters[-1:]) == ["Long word wo"]
+
+
+async def test_a_file_name_that_fills_the_window_is_left_out(tmp_path: Path) -> None:
+    """Otherwise each message would be summarized again and again."""
+    spec = furnish(tmp_path)
+    async with Premises(tmp_path) as premises:
+        talk = store_talk(premises, 20)
+        for path in ("long/" * 2000, "short.txt"):
+            arguments = f'{{"path": "{path}"}}'
+            talk.add_user_message("Read.")
+            call = InvocationCanister(
+                name="read", arguments=arguments, invocation_id=path[:5], turn_id=path[:5]
+            )
+            talk.add_canisters([call, ResultCanister("No.", invocation_id=path[:5], name="read")])
+            talk.add_canister(AssistantCanister("Sorry.", turn_id=path[:5]))
+        for number in range(5):
+            talk.add_user_message(f"Again {number}.")
+            talk.add_canister(AssistantCanister("All right.", turn_id=f"u{number}"))
+        talk.save(premises.store)
+        fork = await continue_run(premises, spec, talk, "What now?")
+        moved = await premises.wait(fork, "ended")
+        summary = find_summary(premises.store.read(fork).canisters)
+    assert (moved.reason, moved.continued_in) == ("answered", "")
+    assert summary is not None
+    assert summary.summarizes is not None
+    assert summary.summarizes.files == ("short.txt",)
+
+
+async def test_a_fork_that_is_still_too_long_does_not_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message pays for one summary."""
+    monkeypatch.setattr("vibe_llms.conversations.compaction.reaches_window", lambda *_: True)
+    spec = furnish(tmp_path)
+    async with Premises(tmp_path) as premises:
+        talk = store_talk(premises, 8)
+        fork = await continue_run(premises, spec, talk, "What now?")
+        moved = await premises.wait(fork, "ended")
+        assert (moved.reason, moved.continued_in) == ("answered", "")
+        await premises.runs.send(fork, UserCanister("And now?"))
+        again = await premises.wait(fork, "ended", after=moved.sequence)
+    assert (again.reason, again.continued_in != "") == ("continued", True)
 
 
 async def test_a_summary_without_text_ends_the_run(tmp_path: Path) -> None:

@@ -140,8 +140,15 @@ class RunCompaction:
         return self.is_requested or not stays
 
     def _is_attempted(self) -> bool:
+        """Return whether the newest message was sent, or has moved here already.
+
+        A fork that is still too long does not move again: each message pays for one summary.
+        """
         for event in reversed(self._since):
-            if isinstance(event, (GenerationStartedEvent, *_INPUTS)):
+            if isinstance(event, RunContinuedEvent):
+                if event.conversation == self.claimed.conversation.id:
+                    return True
+            elif isinstance(event, (GenerationStartedEvent, *_INPUTS)):
                 return isinstance(event, GenerationStartedEvent)
         return False
 

@@ -125,7 +125,7 @@ class CompactionPlan:
             summary = await summarize(ask, self.descriptor, self.request, replaced, room=self.room)
         except ConverseError as error:
             raise _explain(error) from error
-        document = summary.produce_document(replaced, self.conversation_id)
+        document = summary.produce_document(replaced, self.conversation_id, room=self.room)
         kept, start = cut.keep(canisters), cut.omitted[-1] + 1 - len(cut.omitted)
         # After what stays of the replaced part, and before the last turns; not before a call's
         # result.

@@ -52,11 +52,19 @@ class NoteBook:
     def survey(self, path: str = "") -> tuple[str, ...]:
         """Return the keys of the notes in a folder, and below.
 
+        Files of people that no path names, such as ``tags/rice.md`` without a tag, are left out.
+
         Raises:
             StoreError: The path is invalid.
         """
-        folders = self.paths.locate_folders(path)
-        return tuple(key for folder in folders for key in self.store.survey(folder))
+        return tuple(
+            key for folder in self.paths.locate_folders(path) for key in self.stamp(folder)
+        )
+
+    def stamp(self, folder: str) -> dict[str, str]:
+        """Return the stamps of the notes whose keys begin with a folder, by their keys."""
+        stamps = self.store.survey(folder)
+        return {key: stamp for key, stamp in stamps.items() if self.paths.is_named(key)}
 
     def read(self, path: str) -> Note:
         """Return a note.

@@ -106,6 +106,13 @@ class NotePaths:
             return f"project/{rest.removeprefix(f'{self.project}/')}"
         return f"{scope}/{rest}"
 
+    def is_named(self, key: str) -> bool:
+        """Return whether a note can be reached by its path."""
+        try:
+            return self.locate(self.name(key)) == key
+        except StoreError:
+            return False
+
     def _join(self, parts: list[str]) -> str:
         match parts:
             case ["project", *rest]:

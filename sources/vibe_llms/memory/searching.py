@@ -52,7 +52,7 @@ class NotePassages:
 
     def survey(self) -> Mapping[str, str]:
         """Return the stamp of each note, by its key."""
-        return self.book.store.survey(self.scope)
+        return self.book.stamp(self.scope)
 
     def read(self, names: Sequence[str]) -> Iterator[SourceDocument]:
         """Yield some notes; deleted ones are left out."""

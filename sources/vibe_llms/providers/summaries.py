@@ -36,6 +36,8 @@ SUMMARY_TOKENS: Final = 600
 _UNKNOWN_ROOM: Final = 8192
 """Assumed room for input of a model whose window is unknown."""
 _MAX_FILES: Final = 50
+_MAX_FILE_TOKENS: Final = 2000
+"""Maximum tokens of all names of files in a summary; an eighth of the room if that is less."""
 _FILE_ARGUMENTS: Final = frozenset({"file", "file_name", "file_path", "filename", "path"})
 """Arguments of tools that name a file."""
 _SHORTEST_CHUNK: Final = 200
@@ -63,15 +65,16 @@ class Summary:
     origins: tuple[Origin, ...] = ()
 
     def produce_document(
-        self, replaced: Sequence[AnyCanister], conversation_id: str
+        self, replaced: Sequence[AnyCanister], conversation_id: str, *, room: int | None = None
     ) -> DocumentCanister:
         """Return the canister of the summary, which names what it replaces.
 
         Args:
             replaced: The canisters that it replaces, oldest first.
             conversation_id: The conversation that has these canisters.
+            room: Tokens of input for which the model's window has room; ``None`` if unknown.
         """
-        files = survey_files(replaced)
+        files = tuple(_limit_files(survey_files(replaced), room or _UNKNOWN_ROOM))
         contents = [TextualContent(self.text)]
         if files:
             contents.append(TextualContent(f"Files: {', '.join(files)}"))
@@ -207,6 +210,16 @@ def survey_files(canisters: Sequence[AnyCanister]) -> tuple[str, ...]:
             title = item.title if isinstance(item, FileContent) else None
             names.update(dict.fromkeys(filter(None, [item.name or title])))
     return tuple(names)[:_MAX_FILES]
+
+
+def _limit_files(names: Sequence[str], room: int) -> Iterator[str]:
+    """Yield the names that fit into their part of the room; arguments may have any length."""
+    remaining = min(_MAX_FILE_TOKENS, room // 8)
+    for name in names:
+        size = count_text(name).tokens + 1
+        if size <= remaining:
+            remaining -= size
+            yield name
 
 
 def _list_file_arguments(call: InvocationCanister) -> list[str]:

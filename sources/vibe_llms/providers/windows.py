@@ -184,7 +184,9 @@ class WindowFitter:
         if summarizes:
             summary = await self._summarize(cut)
             omitted = [canisters[index] for index in cut.omitted]
-            document = summary.produce_document(omitted, self._request.conversation_id)
+            document = summary.produce_document(
+                omitted, self._request.conversation_id, room=self._room
+            )
             kept_canisters = (
                 *kept_canisters[: cut.omitted[0]],
                 document,
