@@ -267,6 +267,17 @@ async def test_tasks_of_others_do_not_exist(tmp_path: Path) -> None:
         assert "Secret." not in json.dumps(mine)
 
 
+async def test_the_card_has_the_address_of_a_proxy_with_tls(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/a2a", hosts=["agents.example"]) as face:
+        url = f"{face.daemon.url}/.well-known/agent-card.json"
+        for proto, scheme in (("https", "https"), ("javascript", "http"), ("", "http")):
+            headers = {"Host": "agents.example", "X-Forwarded-Proto": proto}
+            async with face.daemon.session.get(url, headers=headers) as answer:
+                (interface,) = (await answer.json())["supportedInterfaces"]
+                assert "x-forwarded-proto" in answer.headers["Vary"].lower()
+            assert interface["url"] == f"{scheme}://agents.example/a2a"
+
+
 @attrs.define
 class Judge:
     """The official client."""

@@ -18,7 +18,7 @@ FACE: Final = "a2a"
 VERSION: Final = "1.0"
 CARD_PATH: Final = "/.well-known/agent-card.json"
 PATH: Final = "/a2a"
-
+_HEADERS: Final = {"cache-control": "max-age=60", "vary": "host, x-forwarded-proto"}
 
 _CARD: Final[JsonObject] = {
     "title": "AgentCard",
@@ -34,7 +34,7 @@ def produce_card_route(access: RouteAccess) -> Route:
         record.face = FACE
         ensure_host(call, access.hosts)
         card = compose_card(call, needs_key=access.authorizer is not None)
-        await call.send_json(card, headers={"cache-control": "max-age=60"})
+        await call.send_json(card, headers=_HEADERS)
 
     return Route(
         method="GET",
@@ -58,7 +58,10 @@ def compose_card(call: HttpCall, *, needs_key: bool) -> JsonObject:
     chosen = {name: value for name, value in call.query.items() if name in SPEC_QUERIES}
     query = f"?{urlencode(chosen)}" if chosen else ""
     host = call.headers.get("host", "localhost")
-    url = f"{call.scope.get('scheme', 'http')}://{host}{PATH}{query}"
+    scheme = call.scope.get("scheme", "http")
+    if call.headers.get("x-forwarded-proto", "").strip().lower() == "https":
+        scheme = "https"  # a proxy has the certificate; keys must not be sent without TLS
+    url = f"{scheme}://{host}{PATH}{query}"
     card: dict[str, object] = {
         "name": "vibe-llms agents",
         "description": "Runs models with tools in the background; calls may wait for approvals.",
