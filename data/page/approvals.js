@@ -1,5 +1,6 @@
 // Calls that await approval: shown in full, answered with a click.
 import { complain, make, press, quote, sanitize, say } from './elements.js';
+import { linkToRun } from './links.js';
 import { ask, follow, post, Refusal } from './service.js';
 import { layOut, reveal, tellMoment } from './words.js';
 
@@ -91,7 +92,7 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
       `Effect: ${request.effect} · requested `,
       tellMoment(waiting.timestamp),
       link ? ' · ' : null,
-      link ? make('a', { href: `#/runs/${encodeURIComponent(runId)}` }, 'run') : null,
+      link ? make('a', { href: linkToRun(runId) }, 'run') : null,
     ),
     shown,
     changed,

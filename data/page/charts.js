@@ -13,7 +13,7 @@ function draw(tag, attributes = {}, ...children) {
 }
 
 // Round values that divide an axis from 0 to at least `most`.
-export function findTicks(most, count = 4) {
+function findTicks(most, count = 4) {
   if (!(most > 0)) return [0, 1];
   const raw = most / count;
   const power = 10 ** Math.floor(Math.log10(raw));

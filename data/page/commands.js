@@ -1,5 +1,6 @@
 // Ctrl-K: go to a page, a conversation or a run, or choose a model.
 import { complain } from './elements.js';
+import { linkToRun, linkToTalk } from './links.js';
 import { readOffers } from './models.js';
 import { choose } from './palette.js';
 import { ask } from './service.js';
@@ -24,8 +25,8 @@ export async function openCommands() {
       [
         ...PAGES.map(([label, hash]) => ({ label, hash, group: 'Pages' })),
         ...listActions(),
-        ...conversations.data.map((row) => ({ label: titleOf(row), hash: `#/talk/${encodeURIComponent(row.id)}`, group: 'Conversations', facts: row.model ? [row.model] : [] })),
-        ...runs.data.map((run) => ({ label: run.name || titles.get(run.id) || run.id, hash: `#/runs/${encodeURIComponent(run.id)}`, group: 'Runs', facts: [run.label] })),
+        ...conversations.data.map((row) => ({ label: titleOf(row), hash: linkToTalk(row.id), group: 'Conversations', facts: row.model ? [row.model] : [] })),
+        ...runs.data.map((run) => ({ label: run.name || titles.get(run.id) || run.id, hash: linkToRun(run.id), group: 'Runs', facts: [run.label] })),
         ...(offers?.data ?? []).map((offer) => ({ label: offer.id, model: offer.id, group: 'New conversation with', facts: [] })),
       ],
       { find, placeholder: 'Go to a page, conversation, run or model' },
@@ -47,5 +48,5 @@ function listActions() {
 // Messages that contain the words.
 async function find(words) {
   const { data } = await ask(`conversations?${new URLSearchParams({ query: words, limit: String(FOUND) })}`);
-  return data.map((hit) => ({ label: hit.name || hit.snippet, hash: `#/talk/${encodeURIComponent(hit.id)}/${hit.index}`, group: 'Messages', facts: [hit.role], detail: hit.name ? hit.snippet : '' }));
+  return data.map((hit) => ({ label: hit.name || hit.snippet, hash: linkToTalk(hit.id, hit.index), group: 'Messages', facts: [hit.role], detail: hit.name ? hit.snippet : '' }));
 }

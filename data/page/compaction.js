@@ -1,12 +1,9 @@
 // Compaction of a conversation: the summary in a fork, the place where a parent continues, pins, and the command.
-import { ask as askPerson, loadStyle, make, press } from './elements.js';
+import { askUser, loadStyle, make, press } from './elements.js';
+import { linkToTalk } from './links.js';
 import { ask } from './service.js';
 
 const KEPT = 4; // turns that a compaction keeps unless the conversation says otherwise
-
-function linkTo(id, text) {
-  return make('a', { href: `#/talk/${encodeURIComponent(id)}` }, text);
-}
 
 // Make an article of a summary the divider between earlier messages and those that stay.
 export function markSummary(article, { summarizes }) {
@@ -22,14 +19,15 @@ export function markSummary(article, { summarizes }) {
       { class: 'earlier' },
       make('span', {}, `A summary stands for earlier messages${files ? `, and names ${files === 1 ? 'a file' : `${files} files`}` : ''}.`),
       ' ',
-      linkTo(summarizes.conversation, 'Read the whole'),
+      make('a', { href: linkToTalk(summarizes.conversation) }, 'Read the whole'),
     ),
   );
 }
 
 // Where a conversation continues whose run has moved to a compacted fork.
 export function tellContinued(run) {
-  return run?.continued_in ? [' · ', linkTo(run.continued_in, 'Continues after a summary')] : null;
+  if (!run?.continued_in) return null;
+  return [' · ', make('a', { href: linkToTalk(run.continued_in) }, 'Continues after a summary')];
 }
 
 // Return the pins of a conversation: `adopt` takes them from its metadata, `compose` returns a message's button.
@@ -74,7 +72,7 @@ export function composePins(path, attempt, say) {
 export async function askToCompact(path) {
   const { metadata } = await ask(`${path}?limit=1`);
   const before = String(metadata.keep ?? KEPT);
-  const answer = await askPerson(
+  const answer = await askUser(
     'Continue after a summary',
     [['keep', 'Turns that stay word for word', { type: 'number', min: 0, max: 1000, required: true, value: before }]],
     'Compact',

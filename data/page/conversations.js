@@ -1,5 +1,6 @@
 // Conversations: list and search.
 import { complain, make, press, quote, say, show } from './elements.js';
+import { linkToTalk } from './links.js';
 import { ask } from './service.js';
 import { tellShown } from './shell.js';
 import { count, tellMoment, titleOf } from './words.js';
@@ -54,7 +55,7 @@ export async function showConversations(main, signal) {
 }
 
 function linkTo(row, text, index) {
-  return make('a', { href: `#/talk/${encodeURIComponent(row.id)}${index === undefined ? '' : `/${index}`}`, class: 'title' }, quote(text));
+  return make('a', { href: linkToTalk(row.id, index), class: 'title' }, quote(text));
 }
 
 function composeRow(row) {

@@ -96,7 +96,7 @@ export function composeCopy(read, attributes = {}) {
 }
 
 // Ask the user with a dialog; resolve to the fields, or null if cancelled.
-export function ask(title, fields, label = 'OK') {
+export function askUser(title, fields, label = 'OK') {
   const dialog = document.getElementById('asking');
   const inputs = fields.map(([name, text, attributes]) => [
     name,

@@ -1,5 +1,6 @@
 // Progress of a flow: its diagram, in a sandboxed frame, its nodes, verdict and final answer.
 import { make, quote, show } from './elements.js';
+import { linkToTalk } from './links.js';
 import { ask } from './service.js';
 import { composeText } from './texts.js';
 import { reveal } from './words.js';
@@ -94,16 +95,12 @@ function describe(node) {
   return node.state === 'unreached' ? 'not reached' : node.state;
 }
 
-function linkTo(node) {
-  return `#/talk/${encodeURIComponent(node.conversation_id)}`;
-}
-
 function composeNode(node) {
   return make(
     'li',
     {},
     make('span', { class: `mark ${MARKS[node.state] ?? ''}` }, describe(node)),
-    node.conversation_id ? make('a', { href: linkTo(node), id: `node-${node.id}` }, quote(tellTitle(node))) : quote(tellTitle(node)),
+    node.conversation_id ? make('a', { href: linkToTalk(node.conversation_id), id: `node-${node.id}` }, quote(tellTitle(node))) : quote(tellTitle(node)),
     node.visits > 1 ? make('span', { class: 'facts' }, `${node.visits} visits`) : null,
   );
 }

@@ -1,5 +1,6 @@
 // Notes: listed by scope, searched, and edited beside the list.
 import { complain, loadStyle, make, press, quote, say, show } from './elements.js';
+import { linkToTalk } from './links.js';
 import { ask, recall, Refusal, remember } from './service.js';
 import { tellShown } from './shell.js';
 import { composeText } from './texts.js';
@@ -13,12 +14,16 @@ const SCOPES = [
   ['tag', 'Tag'],
 ];
 
-export function linkToNote(path) {
+function linkToNote(path) {
   return `#/memory/${encodeURIComponent(path)}`;
 }
 
 function locate(path) {
   return `notes/${path.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+export function showNewNote(main, signal) {
+  return showMemory(main, signal, '', true);
 }
 
 export async function showMemory(main, signal, path = '', isNew = false) {
@@ -249,7 +254,7 @@ function composeHead(path, actions) {
 function composeOrigins({ origins, created, updated }, signal) {
   const facts = [created ? ['Written ', tellMoment(created)] : null, updated && updated !== created ? [' · changed ', tellMoment(updated)] : null];
   const places = origins.toReversed().map(({ conversation, turn, time }) => {
-    const link = make('a', { href: `#/talk/${encodeURIComponent(conversation)}` }, quote(conversation));
+    const link = make('a', { href: linkToTalk(conversation) }, quote(conversation));
     ask(`conversations/${encodeURIComponent(conversation)}?limit=1`, { signal })
       .then(({ metadata }) => metadata.name && show(link, quote(metadata.name)))
       .catch(() => !signal.aborted && link.replaceWith(make('span', {}, quote(conversation), ' (not stored here)')));

@@ -21,7 +21,7 @@ export function readOffers() {
   return offered;
 }
 
-export function tellPrice(offer) {
+function tellPrice(offer) {
   if (offer.input_dollars === null || offer.output_dollars === null) return '';
   return `$${shorten(offer.input_dollars)} in, $${shorten(offer.output_dollars)} out per million tokens`;
 }

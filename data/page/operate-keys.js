@@ -1,5 +1,5 @@
 // Keys of clients: list, add, limit, revoke.
-import { ask as askPerson, complain, composeCopy, make, press, quote, say, show } from './elements.js';
+import { askUser, complain, composeCopy, make, press, quote, say, show } from './elements.js';
 import { ask, post } from './service.js';
 import { keep, tellShown } from './shell.js';
 import { composeBar } from './charts.js';
@@ -55,7 +55,7 @@ export async function showKeys(main, signal) {
     draw();
   }
   async function add() {
-    const fields = await askPerson('Add a key', [['name', 'Name of a person or program', { required: true, maxlength: '200' }], ...FIELDS], 'Add');
+    const fields = await askUser('Add a key', [['name', 'Name of a person or program', { required: true, maxlength: '200' }], ...FIELDS], 'Add');
     if (!fields) return;
     await perform(async () => {
       const { key, description } = await post('operate/keys', { name: fields.name.trim(), ...readLimits(fields) });
@@ -89,7 +89,7 @@ function composeCreated(key, description, close) {
 }
 
 // The limits in a form; those without a value are null.
-export function readLimits(fields) {
+function readLimits(fields) {
   const limits = {};
   for (const [name] of FIELDS) {
     const text = fields[name].trim();
@@ -103,9 +103,9 @@ export function readLimits(fields) {
 const shorten = (moment) => (moment ? moment.replace(/\.\d+/, '') : '');
 
 // Ask for new limits of a key; resolve to whether they were set.
-export async function changeLimits(key) {
+async function changeLimits(key) {
   const before = { ...key, models: key.models.join(', '), expires: shorten(key.expires) };
-  const fields = await askPerson(`Limits of ${key.name}`, FIELDS.map(([name, label, attributes]) => [name, label, { ...attributes, value: before[name] }]), 'Set limits');
+  const fields = await askUser(`Limits of ${key.name}`, FIELDS.map(([name, label, attributes]) => [name, label, { ...attributes, value: before[name] }]), 'Set limits');
   if (!fields) return false;
   const limits = readLimits(fields);
   if (fields.expires.trim() === before.expires) delete limits.expires;
@@ -115,9 +115,9 @@ export async function changeLimits(key) {
 }
 
 // Ask, and revoke a key; resolve to whether it was revoked.
-export async function revoke(key) {
+async function revoke(key) {
   const more = key.operator ? ' It may operate this gateway.' : '';
-  if (!(await askPerson(`Revoke the key of ${key.name}? Its next request is refused.${more}`, [], 'Revoke'))) return false;
+  if (!(await askUser(`Revoke the key of ${key.name}? Its next request is refused.${more}`, [], 'Revoke'))) return false;
   await post(`operate/keys/${encodeURIComponent(key.id)}/revoke`);
   say(`Key of ${key.name} revoked.`);
   return true;

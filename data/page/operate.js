@@ -1,11 +1,6 @@
 // Page of the gateway: its views.
-import { begin } from './shell.js';
+import { begin, load } from './shell.js';
 import { showTraffic } from './operate-traffic.js';
-
-// A view that is loaded when it is first needed.
-function load(module, name) {
-  return async (...given) => (await import(module))[name](...given);
-}
 
 begin(
   [

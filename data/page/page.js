@@ -5,28 +5,23 @@ import { showConversations } from './conversations.js';
 import { openCommands } from './commands.js';
 import { rememberModel } from './models.js';
 import { showApprovals } from './runs.js';
-import { begin } from './shell.js';
+import { begin, load } from './shell.js';
 import { showTalk } from './talk.js';
 import { count } from './words.js';
 
 const LOOK = 2000;
-// A view whose module is loaded when it is first needed, unless another one was opened by then.
-const late = (load, name) => async (main, signal, ...parts) => {
-  const module = await load();
-  if (!signal.aborted) await module[name](main, signal, ...parts);
-};
 const VIEWS = [
   [/^#\/talk$/, showTalk],
   [/^#\/talk\/([^/]+)$/, showTalk],
   [/^#\/talk\/([^/]+)\/(\d{1,7})$/, showTalk],
-  [/^#\/compare\/([^/]+)\/([^/]+)$/, late(() => import('./talk-compare.js'), 'showComparison')],
-  [/^#\/runs(?:\?.*)?$/, late(() => import('./watch-list.js'), 'showRuns')],
-  [/^#\/runs\/([^/?]+)(?:\?.*)?$/, late(() => import('./watch-run.js'), 'showRun')],
+  [/^#\/compare\/([^/]+)\/([^/]+)$/, load('./talk-compare.js', 'showComparison')],
+  [/^#\/runs(?:\?.*)?$/, load('./watch-list.js', 'showRuns')],
+  [/^#\/runs\/([^/?]+)(?:\?.*)?$/, load('./watch-run.js', 'showRun')],
   [/^#\/approvals$/, showApprovals],
   [/^#\/conversations$/, showConversations],
-  [/^#\/memory$/, async (...given) => (await import('./memory.js')).showMemory(...given)],
-  [/^#\/memory-new$/, async (main, signal) => (await import('./memory.js')).showMemory(main, signal, '', true)],
-  [/^#\/memory\/([^/]+)$/, async (...given) => (await import('./memory.js')).showMemory(...given)],
+  [/^#\/memory$/, load('./memory.js', 'showMemory')],
+  [/^#\/memory-new$/, load('./memory.js', 'showNewNote')],
+  [/^#\/memory\/([^/]+)$/, load('./memory.js', 'showMemory')],
   [/^#\/conversations\/([^/]+)$/, showTalk],
 ];
 

@@ -4,7 +4,6 @@ import { ask } from './service.js';
 import { composeApproval, identify } from './approvals.js';
 import { keep, tellShown } from './shell.js';
 
-export { keep, tellShown };
 export const OPEN = new Set(['queued', 'working', 'waiting', 'due', 'broken_off']);
 
 export async function showApprovals(main, signal) {

@@ -1,5 +1,5 @@
 // Requests to the daemon that served this page. The key is kept while the tab is open.
-import { ask as askPerson } from './elements.js';
+import { askUser } from './elements.js';
 
 const PLACE = new URL('../', document.baseURI);
 const KEY = `vibe-key ${PLACE}`;
@@ -39,7 +39,7 @@ export function recall(name) {
 }
 
 export function askForKey(reason = 'Enter your key.') {
-  asking ??= askPerson(reason, [['key', 'Key', { type: 'password' }]], 'Use key')
+  asking ??= askUser(reason, [['key', 'Key', { type: 'password' }]], 'Use key')
     .then((answer) => {
       if (answer) adoptKey(answer.key.trim());
       return answer !== null;

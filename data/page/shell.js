@@ -43,6 +43,14 @@ function decode(text) {
   }
 }
 
+// View whose module is loaded when it is first needed; skipped if another view was opened by then.
+export function load(module, name) {
+  return async (main, signal, ...parts) => {
+    const loaded = await import(module);
+    if (!signal.aborted) await loaded[name](main, signal, ...parts);
+  };
+}
+
 // Show the views as the address changes. `views` are pairs of a pattern and a function, which gets
 // the place, a signal that ends with the view, and the parts of the address. `findHome` returns the
 // first view's address. The returned function shows the present view again.

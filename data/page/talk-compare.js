@@ -1,5 +1,6 @@
 // Two conversations side by side: the common beginning, then the turns that differ.
 import { complain, loadStyle, make, press, quote, say, show } from './elements.js';
+import { linkToTalk } from './links.js';
 import { linkToComparison } from './branches.js';
 import { WORDS } from './messages.js';
 import { ask } from './service.js';
@@ -11,7 +12,7 @@ const NEAR = 3; // equal lines that are shown on each side of a change
 
 export async function showComparison(main, signal, first, second) {
   loadStyle('talk.css');
-  const names = [first, second].map((id) => make('a', { href: linkTo(id) }, quote(id)));
+  const names = [first, second].map((id) => make('a', { href: linkToTalk(id) }, quote(id)));
   const common = make('p', { class: 'facts' });
   const turns = make('div', {});
   const more = press('Show more', () => look(turns.childElementCount).catch(complain), { hidden: true, id: 'more' });
@@ -47,10 +48,6 @@ export async function showComparison(main, signal, first, second) {
   await Promise.all([first, second].map((id, side) => nameSide(names[side], id, signal)));
 }
 
-function linkTo(id, index) {
-  return `#/talk/${encodeURIComponent(id)}${index === undefined ? '' : `/${index}`}`;
-}
-
 async function nameSide(place, id, signal) {
   const { data } = await ask(`conversations/${encodeURIComponent(id)}/family`, { signal });
   const row = data.find((each) => each.id === id);
@@ -63,7 +60,7 @@ function tellCommon({ common, count: number }, first) {
   const last = tell(common.last).slice(0, 120);
   return [
     `${count(common.messages, 'common message')}${common.shared === common.messages ? ' (shared)' : ''}, up to `,
-    make('a', { href: linkTo(first, common.last.index) }, `message ${common.last.index + 1}`),
+    make('a', { href: linkToTalk(first, common.last.index) }, `message ${common.last.index + 1}`),
     last ? [': ', quote(reveal(last))] : null,
   ].flat();
 }
@@ -98,7 +95,7 @@ function composeSide(canister, words, change, id, side) {
   return make(
     'article',
     { class: `side ${change}`, 'aria-label': `${side}: ${role}, message ${canister.index + 1}` },
-    make('header', {}, make('span', { class: 'facts' }, `${side} · `), make('a', { class: 'facts', href: linkTo(id, canister.index) }, `${role}, message ${canister.index + 1}`), make('span', { class: 'facts' }, quote(reveal(model)))),
+    make('header', {}, make('span', { class: 'facts' }, `${side} · `), make('a', { class: 'facts', href: linkToTalk(id, canister.index) }, `${role}, message ${canister.index + 1}`), make('span', { class: 'facts' }, quote(reveal(model)))),
     make('div', { class: 'text', dir: 'auto' }, pieces.map(([kind, text], at) => (kind === 'equal' ? shorten(text, at === 0, at === pieces.length - 1) : make(tag, {}, text)))),
   );
 }

@@ -1,6 +1,7 @@
 // A new conversation, and the frame that it shares with those that exist.
 import { complain, make, quote, show } from './elements.js';
 import { composeComposer } from './composer.js';
+import { linkToTalk } from './links.js';
 import { composeChoices, readOffers, recallChoice } from './models.js';
 import { ask, post } from './service.js';
 import { tellShown } from './shell.js';
@@ -8,11 +9,6 @@ import { composeInstructions } from './skills.js';
 import { titleOf } from './words.js';
 
 export const RECENT = 30;
-
-// Address of a conversation, at a message if one is given.
-export function linkToTalk(id, at) {
-  return `#/talk/${encodeURIComponent(id)}${at === undefined ? '' : `/${at}`}`;
-}
 
 export async function showNew(main, signal) {
   const choice = recallChoice();

@@ -1,5 +1,6 @@
 // A conversation to read and to continue.
-import { ask as askPerson, complain, composeCopy, loadStyle, make, press, quote, save, say, show } from './elements.js';
+import { askUser, complain, composeCopy, loadStyle, make, press, quote, save, say, show } from './elements.js';
+import { linkToRun, linkToTalk } from './links.js';
 import { ask, fetchDocument, follow, post, Refusal } from './service.js';
 import { placeApprovals } from './approvals.js';
 import { encode } from './attachments.js';
@@ -13,7 +14,7 @@ import { choose } from './palette.js';
 import { collect, OPEN } from './runs.js';
 import { tellShown } from './shell.js';
 import { composeHistory } from './talk-history.js';
-import { composeAdvice, composeFrame, composeRecent, exportChoice, linkToTalk, RECENT, showNew } from './talk-new.js';
+import { composeAdvice, composeFrame, composeRecent, exportChoice, RECENT, showNew } from './talk-new.js';
 import { composeText } from './texts.js';
 import { count, markState, titleOf } from './words.js';
 
@@ -121,7 +122,7 @@ async function showThread(main, signal, id, at) {
       count(number, 'message'),
       parent ? [' · forked from ', make('a', { href: linkToTalk(parent) }, 'another conversation')] : null,
       tellContinued(run),
-      run ? [' · ', make('a', { href: `#/runs/${encodeURIComponent(id)}` }, 'Run')] : null,
+      run ? [' · ', make('a', { href: linkToRun(id) }, 'Run')] : null,
       notices.map((each) => make('span', { class: 'warning' }, quote(each))),
     ];
   }
@@ -285,7 +286,7 @@ async function showThread(main, signal, id, at) {
 
   const rename = () =>
     attempt(async () => {
-      const answer = await askPerson('Rename the conversation', [['name', 'Name', { value: name, dir: 'auto' }]], 'Rename');
+      const answer = await askUser('Rename the conversation', [['name', 'Name', { value: name, dir: 'auto' }]], 'Rename');
       if (!answer) return;
       await ask(path, { method: 'PATCH', body: { name: answer.name } });
       await look();
@@ -333,7 +334,7 @@ async function showThread(main, signal, id, at) {
   const page = await look();
   adoptSpec(choice, run?.spec, page.metadata.model);
   adopted = choice.model;
-  if (run?.kind === 'flow') show(foot, make('p', { class: 'hint' }, make('a', { href: `#/runs/${encodeURIComponent(id)}` }, 'This conversation is a flow: see its run.')));
+  if (run?.kind === 'flow') show(foot, make('p', { class: 'hint' }, make('a', { href: linkToRun(id) }, 'This conversation is a flow: see its run.')));
   else show(foot, composer.element);
   composer.adopt(id);
   tellShown();

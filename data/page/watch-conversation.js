@@ -1,5 +1,6 @@
 // The conversation beside the steps of a run: of the run itself, or of a visit of a flow.
 import { make, show } from './elements.js';
+import { linkToTalk } from './links.js';
 import { composeLive } from './live.js';
 import { composeMessages, readFirstWords } from './messages.js';
 import { Refusal } from './service.js';
@@ -31,7 +32,7 @@ export function composeConversation(signal, tell) {
   }
   async function open(id, about = null) {
     if (about) {
-      const told = make('p', {}, about, ' · ', make('a', { href: `#/talk/${encodeURIComponent(id)}` }, 'open conversation'));
+      const told = make('p', {}, about, ' · ', make('a', { href: linkToTalk(id) }, 'open conversation'));
       if (told.textContent !== facts.textContent || id !== shown) show(facts, ...told.childNodes); // it is told once
       facts.hidden = false;
     }

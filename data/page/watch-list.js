@@ -1,9 +1,10 @@
 // The list of runs: conditions and search, which the daemon answers, and one line for each run.
 import { complain, make, press, quote, say, show } from './elements.js';
+import { linkToRun } from './links.js';
 import { ask } from './service.js';
-import { keep, tellShown } from './runs.js';
-import { linkToRun, readConditions, writeConditions } from './watch.js';
-import { compare, count, markState, nameState, tellDuration, tellMoment, tellMoney, titleOf } from './words.js';
+import { keep, tellShown } from './shell.js';
+import { readConditions, writeConditions } from './watch.js';
+import { count, isSame, markState, nameState, tellDuration, tellMoment, tellMoney, tellWork, titleOf } from './words.js';
 
 const PAGE = 50;
 const TYPING = 250;
@@ -99,7 +100,7 @@ export async function showRuns(main, signal) {
     for (const run of found) runs.set(run.id, run);
     const elements = order().map((run) => {
       const row = rows.get(run.id);
-      if (row && compare(row.run, run)) return row.element;
+      if (row && isSame(row.run, run)) return row.element;
       const element = composeRow(run);
       rows.set(run.id, { run, element });
       return element;
@@ -235,10 +236,4 @@ function composeRow(run) {
       run.detail ? [' · ', quote(run.detail)] : null,
     ),
   );
-}
-
-// Time that a run has worked; one that works goes on since its last event.
-export function tellWork(run, now = Date.now()) {
-  const since = run.state === 'working' ? Math.max(0, (now - Date.parse(run.updated)) / 1000) : 0;
-  return run.seconds + since;
 }

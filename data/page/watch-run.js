@@ -1,16 +1,16 @@
 // One run: its state, its steps on a time axis beside the conversation, and all events of its log.
 import { complain, make, press, quote, say, show } from './elements.js';
+import { linkToRun, linkToTalk } from './links.js';
 import { ask, follow, offers, post, wait } from './service.js';
 import { composeEvent } from './events.js';
 import { composeFlow } from './flows.js';
 import { placeApprovals } from './approvals.js';
-import { collect, OPEN, tellShown } from './runs.js';
-import { linkToRun, readConditions, writeConditions } from './watch.js';
+import { collect, OPEN } from './runs.js';
+import { readConditions, writeConditions } from './watch.js';
 import { composeConversation } from './watch-conversation.js';
-import { tellWork } from './watch-list.js';
 import { composeStepTree } from './watch-steps.js';
 import { composeFacts, composeWaterfall } from './waterfall.js';
-import { count, markState, tellDuration, tellMoment, tellUse, titleOf } from './words.js';
+import { count, markState, tellDuration, tellMoment, tellUse, tellWork, titleOf } from './words.js';
 
 const KEPT = 500; // how many events are shown
 const TICK = 1000;
@@ -184,7 +184,7 @@ function composeVerbs(path, read, look, performs) {
     try {
       const told = await post(`${path}/${word}`);
       say(done);
-      if (word === 'fork') location.hash = `#/runs/${encodeURIComponent(told.id)}`;
+      if (word === 'fork') location.hash = linkToRun(told.id);
       else await look();
     } catch (error) {
       complain(error);
@@ -203,7 +203,7 @@ function composeVerbs(path, read, look, performs) {
       detach.hidden = !run.is_attached || !OPEN.has(run.state);
       resume.hidden = !performs || (OPEN.has(run.state) && run.state !== 'broken_off');
       fork.hidden = !performs || run.kind === 'flow'; // flows are forked at a node
-      link.href = `#/talk/${encodeURIComponent(run.id)}`;
+      link.href = linkToTalk(run.id);
     },
   };
 }

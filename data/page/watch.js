@@ -3,10 +3,6 @@ import { loadStyle } from './elements.js';
 
 loadStyle('watch.css');
 
-export function linkToRun(id) {
-  return `#/runs/${encodeURIComponent(id)}`;
-}
-
 // Conditions in the address, behind the question mark of the fragment.
 export function readConditions() {
   return new URLSearchParams(location.hash.split('?').slice(1).join('?'));

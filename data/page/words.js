@@ -47,6 +47,12 @@ export function tellDuration(seconds) {
   return hours ? `${hours} h ${minutes} min` : `${minutes} min ${whole % 60} s`;
 }
 
+// Time that a run has worked; while it works, also the time since its last event.
+export function tellWork(run, now = Date.now()) {
+  const since = run.state === 'working' ? Math.max(0, (now - Date.parse(run.updated)) / 1000) : 0;
+  return run.seconds + since;
+}
+
 // A local model, for example, has no price.
 export function tellMoney(cents) {
   if (!cents) return '';
@@ -96,6 +102,6 @@ export function reveal(text) {
   );
 }
 
-export function compare(before, after) {
+export function isSame(before, after) {
   return JSON.stringify(before) === JSON.stringify(after);
 }
