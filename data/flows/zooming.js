@@ -79,7 +79,12 @@ const zooming = (() => {
 
     drawing.addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.altKey || event.metaKey) return;
-      const perform = { '+': () => zoom(read() * 1.25), '=': () => zoom(read() * 1.25), '-': () => zoom(read() / 1.25), 0: fit }[event.key];
+      const perform = {
+        '+': () => zoom(read() * 1.25),
+        '=': () => zoom(read() * 1.25),
+        '-': () => zoom(read() / 1.25),
+        0: fit,
+      }[event.key];
       if (!perform) return;
       event.preventDefault();
       perform();
@@ -97,7 +102,8 @@ const zooming = (() => {
     // A finger scrolls by itself.
     let grip = null;
     drawing.addEventListener('pointerdown', (event) => {
-      if (event.button === 0 && event.pointerType === 'mouse') grip = { x: event.clientX, y: event.clientY, left: drawing.scrollLeft, top: drawing.scrollTop, isMoved: false };
+      if (event.button === 0 && event.pointerType === 'mouse')
+        grip = { x: event.clientX, y: event.clientY, left: drawing.scrollLeft, top: drawing.scrollTop, isMoved: false };
     });
     drawing.addEventListener('pointermove', (event) => {
       if (!grip) return;
@@ -113,7 +119,8 @@ const zooming = (() => {
       grip = null;
       drawing.classList.remove('dragged');
       // What was dragged is not clicked.
-      if (wasMoved) drawing.addEventListener('click', (event) => event.stopPropagation(), { capture: true, once: true });
+      if (wasMoved)
+        drawing.addEventListener('click', (event) => event.stopPropagation(), { capture: true, once: true });
       if (wasMoved) setTimeout(() => drawing.dispatchEvent(new Event('click')));
     };
     drawing.addEventListener('pointerup', release);

@@ -15,7 +15,14 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
   const { request } = waiting;
   const id = `approval-${identify(waiting)}`;
   const shown = make('pre', { class: 'arguments', dir: 'ltr', id: `${id}-arguments` }, layOut(request.arguments));
-  const changed = make('textarea', { id: `${id}-changed`, rows: 6, spellcheck: 'false', dir: 'ltr', hidden: true, 'aria-label': 'Other arguments, as JSON' });
+  const changed = make('textarea', {
+    id: `${id}-changed`,
+    rows: 6,
+    spellcheck: 'false',
+    dir: 'ltr',
+    hidden: true,
+    'aria-label': 'Other arguments, as JSON',
+  });
   const reason = make('input', { id: `${id}-reason`, autocomplete: 'off' });
   const scope = make(
     'select',
@@ -36,7 +43,11 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
     changed.focus();
   }, { id: `${id}-edit` });
   // Screen readers read the arguments with the button.
-  const allow = press('Allow', () => answer('allow'), { class: 'main', id: `${id}-allow`, 'aria-describedby': shown.id });
+  const allow = press('Allow', () => answer('allow'), {
+    class: 'main',
+    id: `${id}-allow`,
+    'aria-describedby': shown.id,
+  });
   const refuse = press('Deny', () => answer('deny'), { class: 'danger', id: `${id}-refuse` });
   const actions = make('div', { class: 'actions' }, allow, save, refuse, edit);
   const answering = make(
@@ -83,7 +94,11 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
     { class: 'approval', id, 'aria-labelledby': `${id}-title` },
     make('h2', { id: `${id}-title` }, make('code', { dir: 'ltr' }, reveal(request.name)), waits),
     request.in_doubt
-      ? make('p', { class: 'warning' }, 'It was started before, and its effect is unknown. Allowing it may execute it twice.')
+      ? make(
+          'p',
+          { class: 'warning' },
+          'It was started before, and its effect is unknown. Allowing it may execute it twice.',
+        )
       : null,
     request.description ? make('p', {}, quote(request.description)) : null,
     make(

@@ -6,20 +6,28 @@ const TOTAL = 40 * 1024 * 1024;
 const LONGEST_TEXT = 200_000;
 const KINDS = new Set(['image', 'audio', 'video']);
 const TEXTUAL = /^(text\/|application\/(json|xml|toml|yaml|x-yaml|javascript|x-sh|sql))/;
-const TEXTUAL_NAMES = /\.(md|rst|txt|csv|tsv|json|jsonl|toml|yaml|yml|ini|cfg|log|xml|py|js|ts|jsx|tsx|css|sh|sql|rs|go|java|c|h|cpp|rb|php|tex|diff|patch)$/i;
+const TEXTUAL_NAMES =
+  /\.(md|rst|txt|csv|tsv|json|jsonl|toml|yaml|yml|ini|cfg|log|xml|py|js|ts|jsx|tsx|css|sh|sql|rs|go|java|c|h|cpp|rb|php|tex|diff|patch)$/i;
 
 // `onChange` is called with the number of files.
 export function composeAttachments(onChange) {
   let parts = [];
   const list = make('ul', { class: 'attachments', 'aria-label': 'Attachments', hidden: true });
-  const field = make('input', { type: 'file', multiple: true, hidden: true, id: 'files', on: { change: () => (add(field.files), (field.value = '')) } });
+  const field = make('input', {
+    type: 'file',
+    multiple: true,
+    hidden: true,
+    id: 'files',
+    on: { change: () => (add(field.files), (field.value = '')) },
+  });
   const button = press('+', () => field.click(), { class: 'round', id: 'attach', 'aria-label': 'Attach files' });
 
   async function add(files) {
     for (const file of Array.from(files)) {
       try {
         const size = parts.reduce((sum, each) => sum + each.size, 0);
-        if (file.size > MOST || size + file.size > TOTAL) throw new Error(`${file.name} is too large: ${MOST >> 20} MB a file, ${TOTAL >> 20} MB together.`);
+        if (file.size > MOST || size + file.size > TOTAL)
+          throw new Error(`${file.name} is too large: ${MOST >> 20} MB a file, ${TOTAL >> 20} MB together.`);
         const part = await readPart(file);
         parts.push(part);
         say(`Attached ${file.name}.`);
@@ -61,7 +69,8 @@ async function readPart(file) {
   const part = { name: file.name, size: file.size };
   if (!KINDS.has(kind) && (TEXTUAL.test(file.type) || TEXTUAL_NAMES.test(file.name))) {
     const text = await file.text();
-    if (text.length > LONGEST_TEXT) throw new Error(`${file.name} is too long: ${LONGEST_TEXT.toLocaleString()} characters.`);
+    if (text.length > LONGEST_TEXT)
+      throw new Error(`${file.name} is too long: ${LONGEST_TEXT.toLocaleString()} characters.`);
     const fence = '`'.repeat(Math.max(3, ...(text.match(/`+/g) ?? []).map((each) => each.length + 1)));
     return { ...part, content: { type: 'text', text: `${file.name}:\n\n${fence}\n${text}\n${fence}` } };
   }

@@ -35,18 +35,44 @@ export function composeBranches(id, signal, { link, onChange = () => {} }) {
   function composeRow(row) {
     const isOpen = row.id === id;
     const words = row.own_words || (row.parent ? '' : titleOf(row));
-    const place = row.depth === 0 ? 'The beginning' : row.shared === null ? 'A fork' : row.shared ? `After message ${row.shared}` : 'From the beginning';
+    const place =
+      row.depth === 0
+        ? 'The beginning'
+        : row.shared === null
+          ? 'A fork'
+          : row.shared
+            ? `After message ${row.shared}`
+            : 'From the beginning';
     return make(
       'li',
       { 'aria-level': String(row.depth + 1), class: `level-${Math.min(DEEPEST, row.depth)}` },
       make(
         'a',
-        { href: link(row.id, row.depth && row.shared !== null ? Math.min(row.shared, row.canisters - 1) : undefined), 'aria-current': isOpen ? 'true' : null, id: `branch-${row.id}` },
+        {
+          href: link(row.id, row.depth && row.shared !== null ? Math.min(row.shared, row.canisters - 1) : undefined),
+          'aria-current': isOpen ? 'true' : null,
+          id: `branch-${row.id}`,
+        },
         make('span', { class: 'facts' }, place),
-        make('span', { class: 'label' }, row.own_role && row.own_words ? `${WORDS[row.own_role] ?? row.own_role}: ` : null, words ? quote(words) : 'No message of its own'),
+        make(
+          'span',
+          { class: 'label' },
+          row.own_role && row.own_words ? `${WORDS[row.own_role] ?? row.own_role}: ` : null,
+          words ? quote(words) : 'No message of its own',
+        ),
         make('span', { class: 'facts' }, `${count(row.canisters, 'message')} · `, tellMoment(row.updated)),
       ),
-      isOpen ? null : make('a', { class: 'quiet compare', href: linkToComparison(id, row.id), 'aria-label': `Compare with the branch ${words || place}` }, 'Compare'),
+      isOpen
+        ? null
+        : make(
+            'a',
+            {
+              class: 'quiet compare',
+              href: linkToComparison(id, row.id),
+              'aria-label': `Compare with the branch ${words || place}`,
+            },
+            'Compare',
+          ),
     );
   }
 
@@ -94,7 +120,8 @@ function survey(rows, id) {
     shared.set(own[at].id, least);
   }
   // Parents come before their forks.
-  for (const row of rows) if (!shared.has(row.id)) shared.set(row.id, Math.min(shared.get(row.parent) ?? 0, row.shared ?? 0));
+  for (const row of rows)
+    if (!shared.has(row.id)) shared.set(row.id, Math.min(shared.get(row.parent) ?? 0, row.shared ?? 0));
   // The branch in which a branch's message at a place was written.
   const origin = (row, place) => {
     while (parentOf(row) && (row.shared ?? 0) > place) row = parentOf(row);
@@ -116,5 +143,9 @@ function survey(rows, id) {
     versions.set(first.id, { id: row.id, isOwn: false, updated: row.updated, created: first.created });
   }
   const order = (one, other) => one.created.localeCompare(other.created) || one.id.localeCompare(other.id);
-  return new Map(Array.from(parting, ([place, versions]) => [place, Array.from(versions.values()).sort(order)]).filter(([, versions]) => versions.length > 1));
+  return new Map(
+    Array.from(parting, ([place, versions]) => [place, Array.from(versions.values()).sort(order)]).filter(
+      ([, versions]) => versions.length > 1,
+    ),
+  );
 }

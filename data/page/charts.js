@@ -8,7 +8,12 @@ const EDGE = { top: 8, right: 12, bottom: 24, left: 56 };
 function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SPACE, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  element.append(...children.flat().filter(Boolean).map((child) => (child instanceof Node ? child : sanitize(String(child)))));
+  element.append(
+    ...children
+      .flat()
+      .filter(Boolean)
+      .map((child) => (child instanceof Node ? child : sanitize(String(child)))),
+  );
   return element;
 }
 
@@ -27,25 +32,64 @@ function findTicks(most, count = 4) {
 function composeFrame({ id, title, formatX, formatY, headX }) {
   const words = make('p', { class: 'facts words' });
   const legend = make('ul', { class: 'legend', 'aria-hidden': 'true' });
-  const plot = draw('svg', { class: 'plot', role: 'img', tabindex: '0', 'aria-labelledby': `${id}-title`, 'aria-describedby': `${id}-words`, height: HEIGHT, width: '100%' });
+  const plot = draw('svg', {
+    class: 'plot',
+    role: 'img',
+    tabindex: '0',
+    'aria-labelledby': `${id}-title`,
+    'aria-describedby': `${id}-words`,
+    height: HEIGHT,
+    width: '100%',
+  });
   const at = make('p', { class: 'facts at' });
   const body = make('div', { class: 'scroll' });
   const table = make('details', { on: { toggle: () => fill() } }, make('summary', {}, 'Table'), body);
-  const element = make('figure', { class: 'chart', id }, make('figcaption', {}, make('h2', { id: `${id}-title` }, title)), words, legend, plot, at, table);
+  const element = make(
+    'figure',
+    { class: 'chart', id },
+    make('figcaption', {}, make('h2', { id: `${id}-title` }, title)),
+    words,
+    legend,
+    plot,
+    at,
+    table,
+  );
   words.id = `${id}-words`;
   let data = { x: [], series: [] };
   let chosen = -1;
 
   function fill() {
     if (!table.open) return;
-    const rows = data.x.map((x, index) => [x, index]).filter(([, index]) => data.series.some((each) => each.values[index]));
+    const rows = data.x
+      .map((x, index) => [x, index])
+      .filter(([, index]) => data.series.some((each) => each.values[index]));
     show(
       body,
       make(
         'table',
         { class: 'sheet' },
-        make('thead', {}, make('tr', {}, make('th', { scope: 'col' }, headX), data.series.map((each) => make('th', { scope: 'col', class: 'number' }, each.label)))),
-        make('tbody', {}, rows.reverse().map(([x, index]) => make('tr', {}, make('th', { scope: 'row' }, formatX(x)), data.series.map((each) => make('td', { class: 'number' }, tell(each.values[index])))))),
+        make(
+          'thead',
+          {},
+          make(
+            'tr',
+            {},
+            make('th', { scope: 'col' }, headX),
+            data.series.map((each) => make('th', { scope: 'col', class: 'number' }, each.label)),
+          ),
+        ),
+        make(
+          'tbody',
+          {},
+          rows.reverse().map(([x, index]) =>
+            make(
+              'tr',
+              {},
+              make('th', { scope: 'row' }, formatX(x)),
+              data.series.map((each) => make('td', { class: 'number' }, tell(each.values[index]))),
+            ),
+          ),
+        ),
       ),
       rows.length ? null : make('p', { class: 'none' }, 'Nothing yet.'),
     );
@@ -56,7 +100,9 @@ function composeFrame({ id, title, formatX, formatY, headX }) {
   function choose(index, isTold = false) {
     chosen = index;
     const is = index >= 0 && index < data.x.length;
-    const text = is ? [formatX(data.x[index]), ...data.series.map((each) => `${each.label} ${tell(each.values[index])}`)].join(' · ') : '';
+    const text = is
+      ? [formatX(data.x[index]), ...data.series.map((each) => `${each.label} ${tell(each.values[index])}`)].join(' · ')
+      : '';
     at.textContent = sanitize(text);
     plot.dispatchEvent(new CustomEvent('chosen', { detail: is ? index : -1 }));
     if (isTold && text) say(text, true);
@@ -78,7 +124,10 @@ function composeFrame({ id, title, formatX, formatY, headX }) {
       data = next;
       words.textContent = sanitize(told);
       for (const each of [plot, table]) each.toggleAttribute('hidden', !data.series.length);
-      show(legend, data.series.map((each) => make('li', {}, make('span', { class: `swatch ${each.tone}` }), each.label)));
+      show(
+        legend,
+        data.series.map((each) => make('li', {}, make('span', { class: `swatch ${each.tone}` }), each.label)),
+      );
       fill();
       choose(chosen);
     },
@@ -109,7 +158,15 @@ function drawLabels(x, place, formatX, width) {
   const span = x.length > 1 && typeof x[0] === 'number' ? x.at(-1) - x[0] : 0;
   const minutes = [5, 10, 15, 30, 60].find((each) => span / (each * 60_000) <= many) ?? 60;
   const isShown = (each, index) => (span ? each % (minutes * 60_000) === 0 : index % step === 0);
-  return x.map((each, index) => (!isShown(each, index) ? null : draw('text', { class: 'tick', x: place(index), y: HEIGHT - 6, 'text-anchor': index ? 'middle' : 'start' }, formatX(each))));
+  return x.map((each, index) =>
+    !isShown(each, index)
+      ? null
+      : draw(
+          'text',
+          { class: 'tick', x: place(index), y: HEIGHT - 6, 'text-anchor': index ? 'middle' : 'start' },
+          formatX(each),
+        ),
+  );
 }
 
 // Lines over time. `update` takes times, series of values (null for none) with `label` and `tone`,
@@ -121,7 +178,8 @@ export function composeLineChart(options) {
   let data = { x: [], series: [] };
   const readWidth = followWidth(plot, redraw);
 
-  const place = (index) => EDGE.left + (index * (readWidth() - EDGE.left - EDGE.right)) / Math.max(1, data.x.length - 1);
+  const place = (index) =>
+    EDGE.left + (index * (readWidth() - EDGE.left - EDGE.right)) / Math.max(1, data.x.length - 1);
   function redraw() {
     const width = readWidth();
     if (!width) return;
@@ -192,12 +250,24 @@ export function composeColumnChart(options) {
         const value = each.values[index] ?? 0;
         if (!value) return null;
         base += value;
-        return draw('rect', { class: `column ${each.tone}`, x: (place(index) - thick / 2).toFixed(1), width: thick.toFixed(1), y: y(base).toFixed(1), height: Math.max(1, y(base - value) - y(base)).toFixed(1) });
+        return draw('rect', {
+          class: `column ${each.tone}`,
+          x: (place(index) - thick / 2).toFixed(1),
+          width: thick.toFixed(1),
+          y: y(base).toFixed(1),
+          height: Math.max(1, y(base - value) - y(base)).toFixed(1),
+        });
       });
     });
     plot.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
     plot.replaceChildren(
-      draw('rect', { class: 'cursor wide', y: EDGE.top, height: HEIGHT - EDGE.top - EDGE.bottom, x: -999, width: step() }),
+      draw('rect', {
+        class: 'cursor wide',
+        y: EDGE.top,
+        height: HEIGHT - EDGE.top - EDGE.bottom,
+        x: -999,
+        width: step(),
+      }),
       ...drawAxes(ticks, y, width, formatY).flat(),
       ...drawLabels(data.x, place, formatX, width).filter(Boolean),
       ...columns.filter(Boolean),
@@ -222,5 +292,10 @@ export function composeColumnChart(options) {
 // A bar beside a number, for tables: the number is in the table, too.
 export function composeBar(share, tone = 'tone-1') {
   const part = Math.max(0, Math.min(1, share || 0));
-  return draw('svg', { class: 'bar-plot', 'aria-hidden': 'true', height: 8, width: '100%' }, draw('rect', { class: 'rest', width: '100%', height: 8, rx: 2 }), draw('rect', { class: `column ${tone}`, width: `${(100 * part).toFixed(2)}%`, height: 8, rx: 2 }));
+  return draw(
+    'svg',
+    { class: 'bar-plot', 'aria-hidden': 'true', height: 8, width: '100%' },
+    draw('rect', { class: 'rest', width: '100%', height: 8, rx: 2 }),
+    draw('rect', { class: `column ${tone}`, width: `${(100 * part).toFixed(2)}%`, height: 8, rx: 2 }),
+  );
 }

@@ -17,7 +17,11 @@ export function markSummary(article, { summarizes }) {
     make(
       'p',
       { class: 'earlier' },
-      make('span', {}, `A summary stands for earlier messages${files ? `, and names ${files === 1 ? 'a file' : `${files} files`}` : ''}.`),
+      make(
+        'span',
+        {},
+        `A summary stands for earlier messages${files ? `, and names ${files === 1 ? 'a file' : `${files} files`}` : ''}.`,
+      ),
       ' ',
       make('a', { href: linkToTalk(summarizes.conversation) }, 'Read the whole'),
     ),

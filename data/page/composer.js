@@ -10,7 +10,14 @@ const TALLEST = 0.4; // of the window
 export function composeComposer({ label, send, stop, signal, extra = null }) {
   let draft = '';
   let isSending = false;
-  const words = make('textarea', { id: 'prompt', rows: 1, dir: 'auto', 'aria-label': label, placeholder: label, enterkeyhint: 'send' });
+  const words = make('textarea', {
+    id: 'prompt',
+    rows: 1,
+    dir: 'auto',
+    'aria-label': label,
+    placeholder: label,
+    enterkeyhint: 'send',
+  });
   const go = make('button', { type: 'submit', class: 'main round', id: 'send', 'aria-label': 'Send' }, '↑');
   const halt = press('■', stop, { class: 'round', id: 'stop', 'aria-label': 'Stop', hidden: true });
 
@@ -95,9 +102,16 @@ export function composeComposer({ label, send, stop, signal, extra = null }) {
     make('div', { class: 'bar' }, files.button, files.field, chips, halt, go),
     extra,
   );
-  for (const [name, hear] of [['dragover', hover], ['dragleave', leave], ['drop', drop]]) document.addEventListener(name, hear, { signal });
+  for (const [name, hear] of [
+    ['dragover', hover],
+    ['dragleave', leave],
+    ['drop', drop],
+  ])
+    document.addEventListener(name, hear, { signal });
   // Texts survive a reload; files do not, so the browser asks.
-  addEventListener('beforeunload', (event) => files.read().length && element.isConnected && event.preventDefault(), { signal });
+  addEventListener('beforeunload', (event) => files.read().length && element.isConnected && event.preventDefault(), {
+    signal,
+  });
   return {
     element,
     chips,

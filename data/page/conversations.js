@@ -8,7 +8,13 @@ import { count, tellMoment, titleOf } from './words.js';
 const PAGE = 50;
 
 export async function showConversations(main, signal) {
-  const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Search words', placeholder: 'Search' });
+  const words = make('input', {
+    type: 'search',
+    id: 'query',
+    autocomplete: 'off',
+    'aria-label': 'Search words',
+    placeholder: 'Search',
+  });
   const meaning = make('input', { type: 'checkbox', id: 'meaning' });
   const list = make('ul', { class: 'rows', 'aria-label': 'Conversations' });
   const notes = make('p', { class: 'warning', hidden: true });
@@ -59,7 +65,12 @@ function linkTo(row, text, index) {
 }
 
 function composeRow(row) {
-  const facts = [tellMoment(row.updated), ` · ${count(row.canisters, 'message')}`, row.model ? ' · ' : null, row.model ? quote(row.model) : null];
+  const facts = [
+    tellMoment(row.updated),
+    ` · ${count(row.canisters, 'message')}`,
+    row.model ? ' · ' : null,
+    row.model ? quote(row.model) : null,
+  ];
   return make(
     'li',
     {},

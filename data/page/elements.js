@@ -53,7 +53,7 @@ export function show(place, ...children) {
   if (id) document.getElementById(id)?.focus({ preventScroll: true });
 }
 
-// Tell what has happened; `isQuiet` for what is seen anyway, and only told to screen readers.
+// Announce an event; `isQuiet` for text that only screen readers need.
 export function say(text, isQuiet = false) {
   const place = document.getElementById('said');
   place.classList.toggle('quiet', isQuiet);

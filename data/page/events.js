@@ -28,10 +28,20 @@ const TELL = {
     `${event.name} · ${event.seconds.toFixed(1)} s`,
     (event.result.content ?? []).map((each) => each.text ?? `[${each.type}]`).join('\n'),
   ],
-  'message.received': (event) => ['Message received', (event.canister.content ?? []).map((each) => each.text ?? '').join('\n')],
+  'message.received': (event) => [
+    'Message received',
+    (event.canister.content ?? []).map((each) => each.text ?? '').join('\n'),
+  ],
   'flow.started': () => ['Flow started'],
-  'node.started': (event, name) => ['Started', [name(event.node), `visit ${event.visit}`, event.purpose].filter(Boolean).join(' · ')],
-  'node.finished': (event, name) => ['Completed', [name(event.node), event.category, event.detail].filter(Boolean).join(' · '), event.response],
+  'node.started': (event, name) => [
+    'Started',
+    [name(event.node), `visit ${event.visit}`, event.purpose].filter(Boolean).join(' · '),
+  ],
+  'node.finished': (event, name) => [
+    'Completed',
+    [name(event.node), event.category, event.detail].filter(Boolean).join(' · '),
+    event.response,
+  ],
   'flow.ended': (event) => ['Flow ended', [describeEnd(event), event.detail].filter(Boolean).join(': ')],
 };
 const HIDDEN = new Set(['run.state']);
@@ -51,19 +61,31 @@ export function composeEvent({ id, type, data }, name = (node) => node) {
     { class: `event ${type.replace(/[^a-z_]/g, '-')}`, value: id, hidden: HIDDEN.has(type) },
     make('span', { class: 'facts' }, data.timestamp ? tellMoment(data.timestamp) : ''),
     make('span', {}, make('b', {}, words), detail ? ' ' : null, detail ? quote(reveal(detail)) : null),
-    whole ? make('details', {}, make('summary', {}, 'Details'), make('pre', { dir: 'auto' }, /^[{[]/.test(whole) ? layOut(whole) : reveal(whole))) : null,
+    whole
+      ? make(
+          'details',
+          {},
+          make('summary', {}, 'Details'),
+          make('pre', { dir: 'auto' }, /^[{[]/.test(whole) ? layOut(whole) : reveal(whole)),
+        )
+      : null,
   );
 }
 
 function describeEnd(event) {
-  if (event.reason === 'ended' && typeof event.goal_met === 'boolean') return event.goal_met ? 'goal met' : 'goal not met';
+  if (event.reason === 'ended' && typeof event.goal_met === 'boolean')
+    return event.goal_met ? 'goal met' : 'goal not met';
   return event.limit || event.reason;
 }
 
 function describeStep(event) {
   const { usage } = event;
-  const tokens = usage ? (usage.total_input_tokens ?? usage.input_tokens ?? 0) + (usage.total_output_tokens ?? usage.output_tokens ?? 0) : 0;
-  return [tokens ? count(tokens, 'token') : '', tellMoney(event.cents), `${event.seconds.toFixed(1)} s`].filter(Boolean).join(' · ');
+  const tokens = usage
+    ? (usage.total_input_tokens ?? usage.input_tokens ?? 0) + (usage.total_output_tokens ?? usage.output_tokens ?? 0)
+    : 0;
+  return [tokens ? count(tokens, 'token') : '', tellMoney(event.cents), `${event.seconds.toFixed(1)} s`]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 function describeError(error) {

@@ -12,7 +12,12 @@ const MARKS = { done: 'ended', running: 'working', waiting: 'waiting', failed: '
 // `choose` receives the node that the user selects in the diagram.
 export function composeFlow(path, signal, choose) {
   // A sandboxed frame has no origin: it can read no key and change no page.
-  const frame = make('iframe', { src: 'diagram.html', sandbox: 'allow-scripts', title: 'Diagram of the flow', class: 'diagram' });
+  const frame = make('iframe', {
+    src: 'diagram.html',
+    sandbox: 'allow-scripts',
+    title: 'Diagram of the flow',
+    class: 'diagram',
+  });
   const list = make('ul', { class: 'nodes', 'aria-label': 'Nodes of the flow' });
   const goal = make('p', { class: 'goal', dir: 'auto', hidden: true });
   const result = make('div', { class: 'result', hidden: true });
@@ -38,7 +43,8 @@ export function composeFlow(path, signal, choose) {
       if (source !== frame.contentWindow) return;
       if (data.isReady) isReady = true;
       if (data.isReady) draw();
-      if (Number.isFinite(data.height)) frame.style.height = `${Math.min(HIGHEST, Math.max(LOWEST, data.height + 2))}px`;
+      if (Number.isFinite(data.height))
+        frame.style.height = `${Math.min(HIGHEST, Math.max(LOWEST, data.height + 2))}px`;
       const chosen = outline?.nodes.find((node) => node.id === data.node);
       if (chosen) choose(chosen);
     },
@@ -73,7 +79,13 @@ function tellTitle({ title }) {
 function composeResult({ response, verdicts }) {
   const missed = verdicts.filter((each) => !each.is_met).length;
   return [
-    verdicts.length ? make('p', { class: 'verdict' }, make('span', { class: `mark ${missed ? 'failed' : 'ended'}` }, missed ? '! goal not met' : '✓ goal met')) : null,
+    verdicts.length
+      ? make(
+          'p',
+          { class: 'verdict' },
+          make('span', { class: `mark ${missed ? 'failed' : 'ended'}` }, missed ? '! goal not met' : '✓ goal met'),
+        )
+      : null,
     response ? make('h3', {}, 'Final response') : null,
     response ? make('div', { class: 'final' }, composeText(response, 'assistant')) : null,
     verdicts.length ? make('h3', {}, 'Conditions of the goal') : null,
@@ -100,7 +112,9 @@ function composeNode(node) {
     'li',
     {},
     make('span', { class: `mark ${MARKS[node.state] ?? ''}` }, describe(node)),
-    node.conversation_id ? make('a', { href: linkToTalk(node.conversation_id), id: `node-${node.id}` }, quote(tellTitle(node))) : quote(tellTitle(node)),
+    node.conversation_id
+      ? make('a', { href: linkToTalk(node.conversation_id), id: `node-${node.id}` }, quote(tellTitle(node)))
+      : quote(tellTitle(node)),
     node.visits > 1 ? make('span', { class: 'facts' }, `${node.visits} visits`) : null,
   );
 }

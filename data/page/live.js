@@ -62,7 +62,12 @@ function composePart({ kind, name = '', isWhole }) {
   }
   if (kind === 'invocation') {
     const shown = make('pre', { dir: 'ltr' });
-    const element = make('details', { class: 'fold message invocation' }, make('summary', {}, 'Calls ', quote(reveal(name))), make('div', { class: 'content' }, shown));
+    const element = make(
+      'details',
+      { class: 'fold message invocation' },
+      make('summary', {}, 'Calls ', quote(reveal(name))),
+      make('div', { class: 'content' }, shown),
+    );
     return {
       element,
       add(event) {

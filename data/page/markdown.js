@@ -2,7 +2,23 @@
 // a model ever becomes markup.
 import { composeCopy, make, sanitize } from './elements.js';
 
-const TAGS = new Set(['p', 'ul', 'ol', 'li', 'blockquote', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'em', 'strong', 's', 'hr']);
+const TAGS = new Set([
+  'p',
+  'ul',
+  'ol',
+  'li',
+  'blockquote',
+  'table',
+  'thead',
+  'tbody',
+  'tr',
+  'th',
+  'td',
+  'em',
+  'strong',
+  's',
+  'hr',
+]);
 const SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 const LONGEST = 50_000; // characters of code that are colored
 const DEEPEST = 60; // nesting of quotes and lists
@@ -123,7 +139,11 @@ function composeCode(text, language) {
     'div',
     { class: 'code' },
     make('div', { class: 'bar' }, make('span', { class: 'facts' }, language || 'text'), copy),
-    make('pre', { dir: 'ltr', tabindex: '0', role: 'group', 'aria-label': `Code${language ? ` in ${language}` : ''}` }, code),
+    make(
+      'pre',
+      { dir: 'ltr', tabindex: '0', role: 'group', 'aria-label': `Code${language ? ` in ${language}` : ''}` },
+      code,
+    ),
   );
 }
 
@@ -139,7 +159,9 @@ function color(text, language) {
 
 function colorNode(node) {
   return node.children.map((each) =>
-    typeof each === 'string' ? each : make('span', { class: each.scope ? `hljs-${each.scope.split('.')[0]}` : null }, colorNode(each)),
+    typeof each === 'string'
+      ? each
+      : make('span', { class: each.scope ? `hljs-${each.scope.split('.')[0]}` : null }, colorNode(each)),
   );
 }
 
@@ -172,7 +194,11 @@ function readFormula(state, silent) {
 }
 
 function composeFormula(text, isBlock) {
-  const place = make('span', { class: `formula ${isBlock ? 'block' : ''}`.trim() }, make('code', { dir: 'ltr' }, text.trim()));
+  const place = make(
+    'span',
+    { class: `formula ${isBlock ? 'block' : ''}`.trim() },
+    make('code', { dir: 'ltr' }, text.trim()),
+  );
   if (drawFormula) {
     fillFormula(place, text, isBlock); // at once: a growing answer draws it again and again
   } else {
@@ -185,7 +211,15 @@ function composeFormula(text, isBlock) {
 function fillFormula(place, text, isBlock) {
   const drawn = make('span');
   try {
-    drawFormula(text, drawn, { output: 'mathml', displayMode: isBlock, throwOnError: true, strict: 'ignore', trust: false, maxSize: 20, maxExpand: 300 });
+    drawFormula(text, drawn, {
+      output: 'mathml',
+      displayMode: isBlock,
+      throwOnError: true,
+      strict: 'ignore',
+      trust: false,
+      maxSize: 20,
+      maxExpand: 300,
+    });
   } catch {
     return; // its source stays
   }

@@ -34,7 +34,15 @@ export async function showMemory(main, signal, path = '', isNew = false) {
   show(main, frame);
   if (isNew) showNew(pane, signal);
   else if (path) await showNote(pane, signal, path, list.look);
-  else show(pane, make('p', { class: 'none' }, 'Choose a note, or write one. Models read and write these notes with the tools “memory”.'));
+  else
+    show(
+      pane,
+      make(
+        'p',
+        { class: 'none' },
+        'Choose a note, or write one. Models read and write these notes with the tools “memory”.',
+      ),
+    );
   tellShown();
   await list.look();
 }
@@ -42,9 +50,20 @@ export async function showMemory(main, signal, path = '', isNew = false) {
 // --- the list ---------------------------------------------------------------------------------
 
 function composeList(current, signal) {
-  const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Search notes', placeholder: 'Search' });
+  const words = make('input', {
+    type: 'search',
+    id: 'query',
+    autocomplete: 'off',
+    'aria-label': 'Search notes',
+    placeholder: 'Search',
+  });
   const meaning = make('input', { type: 'checkbox', id: 'meaning' });
-  const scope = make('select', { id: 'scope', 'aria-label': 'Scope', on: { change: () => look() } }, make('option', { value: '' }, 'All notes'), SCOPES.map(([value, text]) => make('option', { value }, tellScope(value, text))));
+  const scope = make(
+    'select',
+    { id: 'scope', 'aria-label': 'Scope', on: { change: () => look() } },
+    make('option', { value: '' }, 'All notes'),
+    SCOPES.map(([value, text]) => make('option', { value }, tellScope(value, text))),
+  );
   const rows = make('div', { class: 'notes' });
   const none = make('p', { class: 'none', hidden: true });
   const notices = make('p', { class: 'warning', hidden: true });
@@ -62,7 +81,12 @@ function composeList(current, signal) {
   const element = make(
     'div',
     { class: 'list' },
-    make('div', { class: 'head' }, make(current ? 'h2' : 'h1', {}, 'Memory'), make('a', { class: 'button', href: '#/memory-new' }, '+ New note')),
+    make(
+      'div',
+      { class: 'head' },
+      make(current ? 'h2' : 'h1', {}, 'Memory'),
+      make('a', { class: 'button', href: '#/memory-new' }, '+ New note'),
+    ),
     form,
     notices,
     rows,
@@ -111,9 +135,20 @@ function composeList(current, signal) {
     return make(
       'li',
       {},
-      make('a', { href: linkToNote(each.path), class: 'title', 'aria-current': each.path === current ? 'page' : null }, quote(sought ? each.path : shorten(each))),
+      make(
+        'a',
+        { href: linkToNote(each.path), class: 'title', 'aria-current': each.path === current ? 'page' : null },
+        quote(sought ? each.path : shorten(each)),
+      ),
       make('span', { class: 'facts snippet' }, quote((sought ? each.text : each.first_words).slice(0, 200))),
-      each.updated ? make('span', { class: 'facts' }, tellMoment(each.updated), each.origins.length ? ` · from ${count(each.origins.length, 'conversation')}` : '') : null,
+      each.updated
+        ? make(
+            'span',
+            { class: 'facts' },
+            tellMoment(each.updated),
+            each.origins.length ? ` · from ${count(each.origins.length, 'conversation')}` : '',
+          )
+        : null,
     );
   }
   return { element, look };
@@ -163,19 +198,35 @@ async function showNote(pane, signal, path, onChange) {
   function showText() {
     actions.hidden = false;
     show(origins, composeOrigins(note, signal));
-    show(body, composeText(note.text, 'assistant'), note.text ? null : make('p', { class: 'none' }, 'This note is empty.'));
+    show(
+      body,
+      composeText(note.text, 'assistant'),
+      note.text ? null : make('p', { class: 'none' }, 'This note is empty.'),
+    );
   }
 
   // A draft replaces only the version on which it is based, also after a reload.
   function showEditor(draft = note.text, version = note.version) {
     actions.hidden = true;
-    const field = make('textarea', { id: 'text', rows: 16, dir: 'auto', 'aria-label': 'Text of the note, in Markdown', on: { input: () => remember(`note ${path}`, JSON.stringify({ version, text: field.value })) } });
+    const field = make('textarea', {
+      id: 'text',
+      rows: 16,
+      dir: 'auto',
+      'aria-label': 'Text of the note, in Markdown',
+      on: { input: () => remember(`note ${path}`, JSON.stringify({ version, text: field.value })) },
+    });
     field.value = draft;
     const conflict = make('div', { class: 'conflict', role: 'alert', hidden: true });
     const store = async (known) => {
       try {
         complain(null);
-        adopt(await ask(locate(path), { method: 'PUT', body: { text: field.value }, headers: { 'if-match': `"${known}"` } }));
+        adopt(
+          await ask(locate(path), {
+            method: 'PUT',
+            body: { text: field.value },
+            headers: { 'if-match': `"${known}"` },
+          }),
+        );
         say('Saved.');
         edit.focus();
       } catch (error) {
@@ -195,7 +246,9 @@ async function showNote(pane, signal, path, onChange) {
           'div',
           { class: 'actions' },
           theirs ? press('Use the stored text', () => adopt(theirs), { id: 'use-stored' }) : null,
-          theirs ? press('Replace it by mine', () => store(theirs.version), { id: 'replace' }) : press('Store mine again', () => create(path, field.value), { id: 'replace' }),
+          theirs
+            ? press('Replace it by mine', () => store(theirs.version), { id: 'replace' })
+            : press('Store mine again', () => create(path, field.value), { id: 'replace' }),
         ),
       );
     }
@@ -206,7 +259,12 @@ async function showNote(pane, signal, path, onChange) {
         { class: 'editing', on: { submit: (event) => (event.preventDefault(), store(version)) } },
         field,
         conflict,
-        make('div', { class: 'actions' }, make('button', { type: 'submit', class: 'main', id: 'save' }, 'Save'), press('Cancel', () => (remember(`note ${path}`, ''), showText(), edit.focus()), { id: 'cancel' })),
+        make(
+          'div',
+          { class: 'actions' },
+          make('button', { type: 'submit', class: 'main', id: 'save' }, 'Save'),
+          press('Cancel', () => (remember(`note ${path}`, ''), showText(), edit.focus()), { id: 'cancel' }),
+        ),
       ),
     );
     field.focus();
@@ -247,12 +305,20 @@ function readDraft(path) {
 }
 
 function composeHead(path, actions) {
-  return make('div', { class: 'head' }, make('div', {}, make('a', { class: 'back', href: '#/memory' }, '← All notes'), make('h1', {}, quote(path))), actions);
+  return make(
+    'div',
+    { class: 'head' },
+    make('div', {}, make('a', { class: 'back', href: '#/memory' }, '← All notes'), make('h1', {}, quote(path))),
+    actions,
+  );
 }
 
 // Where a note comes from: the conversations, each with the turn that was being answered.
 function composeOrigins({ origins, created, updated }, signal) {
-  const facts = [created ? ['Written ', tellMoment(created)] : null, updated && updated !== created ? [' · changed ', tellMoment(updated)] : null];
+  const facts = [
+    created ? ['Written ', tellMoment(created)] : null,
+    updated && updated !== created ? [' · changed ', tellMoment(updated)] : null,
+  ];
   const places = origins.toReversed().map(({ conversation, turn, time }) => {
     const link = make('a', { href: linkToTalk(conversation) }, quote(conversation));
     ask(`conversations/${encodeURIComponent(conversation)}?limit=1`, { signal })
@@ -264,7 +330,9 @@ function composeOrigins({ origins, created, updated }, signal) {
     'div',
     { class: 'origins' },
     make('p', { class: 'facts' }, facts.filter(Boolean)),
-    places.length ? make('details', { open: places.length < 4 }, make('summary', {}, 'Remembered from'), make('ul', {}, places)) : make('p', { class: 'facts' }, 'Written by a person.'),
+    places.length
+      ? make('details', { open: places.length < 4 }, make('summary', {}, 'Remembered from'), make('ul', {}, places))
+      : make('p', { class: 'facts' }, 'Written by a person.'),
   );
 }
 
@@ -284,7 +352,11 @@ async function create(path, text) {
 }
 
 function showNew(pane) {
-  const scope = make('select', { id: 'new-scope', on: { change: () => follow() } }, SCOPES.map(([value, text]) => make('option', { value }, text)));
+  const scope = make(
+    'select',
+    { id: 'new-scope', on: { change: () => follow() } },
+    SCOPES.map(([value, text]) => make('option', { value }, text)),
+  );
   const owner = make('input', { id: 'new-owner', autocomplete: 'off', pattern: '[^\\/]+' });
   const name = make('input', { id: 'new-name', autocomplete: 'off', required: true, placeholder: 'tea.md' });
   const text = make('textarea', { id: 'text', rows: 12, dir: 'auto', required: true });
@@ -295,12 +367,18 @@ function showNew(pane) {
   }
   const submit = (event) => {
     event.preventDefault();
-    const folder = { user: '', project: `projects/${owner.value.trim()}/`, tag: `tags/${owner.value.trim()}/` }[scope.value];
+    const folder = { user: '', project: `projects/${owner.value.trim()}/`, tag: `tags/${owner.value.trim()}/` }[
+      scope.value
+    ];
     create(`${folder}${name.value.trim()}`, text.value);
   };
   show(
     pane,
-    make('div', { class: 'head' }, make('div', {}, make('a', { class: 'back', href: '#/memory' }, '← All notes'), make('h1', {}, 'New note'))),
+    make(
+      'div',
+      { class: 'head' },
+      make('div', {}, make('a', { class: 'back', href: '#/memory' }, '← All notes'), make('h1', {}, 'New note')),
+    ),
     make(
       'form',
       { class: 'editing', on: { submit } },
@@ -308,7 +386,12 @@ function showNew(pane) {
       ownerLabel,
       make('label', { for: 'new-name' }, 'Name', name),
       make('label', { for: 'text' }, 'Text, in Markdown', text),
-      make('div', { class: 'actions' }, make('button', { type: 'submit', class: 'main', id: 'save' }, 'Create'), make('a', { class: 'button', href: '#/memory' }, 'Cancel')),
+      make(
+        'div',
+        { class: 'actions' },
+        make('button', { type: 'submit', class: 'main', id: 'save' }, 'Create'),
+        make('a', { class: 'button', href: '#/memory' }, 'Cancel'),
+      ),
     ),
   );
 }

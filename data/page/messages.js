@@ -55,7 +55,9 @@ export function composeMessage(canister, index, { id, signal, verbs, level }) {
   const facts = make('span', { class: 'facts' }, tellMoment(canister.timestamp), tellOrigin(canister));
   const buttons = verbs(canister, index);
   const article = make('article', {
-    class: `message ${WORDS[role] ? role : ''} ${role === 'assistant' && !readText(canister) ? 'wordless' : ''}`.trim(), id: `message-${index}`, 'aria-label': `${known} ${index + 1}`,
+    class: `message ${WORDS[role] ? role : ''} ${role === 'assistant' && !readText(canister) ? 'wordless' : ''}`.trim(),
+    id: `message-${index}`,
+    'aria-label': `${known} ${index + 1}`,
   });
   article.canister = canister;
   const foot = make('footer', {}, facts, buttons.length ? make('span', { class: 'verbs' }, buttons) : null);
@@ -88,7 +90,13 @@ function composeContents(canister, id, signal) {
   const contents = (canister.content ?? []).filter((each) => each.type !== 'cache');
   const isCall = canister.role === 'invocation';
   return [
-    isCall ? make('pre', { dir: 'ltr' }, canister.form === 'text' ? reveal(canister.arguments ?? '') : layOut(canister.arguments ?? '')) : null,
+    isCall
+      ? make(
+          'pre',
+          { dir: 'ltr' },
+          canister.form === 'text' ? reveal(canister.arguments ?? '') : layOut(canister.arguments ?? ''),
+        )
+      : null,
     contents.map((each) => composeContent(each, id, signal, canister.role)),
   ];
 }
@@ -106,7 +114,12 @@ function composeContent(content, id, signal, role) {
 }
 
 export function composeReasoning(text) {
-  return make('details', { class: 'fold reasoning' }, make('summary', {}, 'Reasoning'), make('div', { class: 'content' }, text));
+  return make(
+    'details',
+    { class: 'fold reasoning' },
+    make('summary', {}, 'Reasoning'),
+    make('div', { class: 'content' }, text),
+  );
 }
 
 // Stored media can be viewed or saved; other media are only named, because the page loads nothing from other servers.
@@ -116,10 +129,17 @@ function composeMedia(content, id, signal) {
   const words = content.transcript || (content.type === 'native' ? content.text : '');
   const place = make('div', { class: 'media' }, told, words ? composeText(words) : null);
   if (!content.content_id) return place;
-  const read = () => fetchDocument(`conversations/${encodeURIComponent(id)}/contents/${encodeURIComponent(content.content_id)}`, { signal });
+  const read = () =>
+    fetchDocument(`conversations/${encodeURIComponent(id)}/contents/${encodeURIComponent(content.content_id)}`, {
+      signal,
+    });
   if (PICTURES.has(content.mime_type)) {
     const picture = make('img', { alt: content.name ? `Picture ${content.name}` : 'Picture', loading: 'lazy' });
-    const larger = press('View', () => view(shown, picture.alt), { class: 'quiet', 'aria-label': `View ${picture.alt}`, hidden: true });
+    const larger = press('View', () => view(shown, picture.alt), {
+      class: 'quiet',
+      'aria-label': `View ${picture.alt}`,
+      hidden: true,
+    });
     let shown = null;
     place.prepend(picture);
     told.append(' ', larger);
@@ -135,7 +155,17 @@ function composeMedia(content, id, signal) {
       .catch(() => picture.remove()); // its description stays
   }
   const name = content.name || content.type;
-  told.append(' ', press('Save', () => read().then(({ blob }) => save(blob, name)).catch(complain), { class: 'quiet', 'aria-label': `Save ${name}` }));
+  told.append(
+    ' ',
+    press(
+      'Save',
+      () =>
+        read()
+          .then(({ blob }) => save(blob, name))
+          .catch(complain),
+      { class: 'quiet', 'aria-label': `Save ${name}` },
+    ),
+  );
   return place;
 }
 
@@ -144,7 +174,11 @@ function view(blob, name) {
   const url = URL.createObjectURL(blob);
   const dialog = make(
     'dialog',
-    { class: 'viewer', 'aria-label': name, on: { close: () => (URL.revokeObjectURL(url), dialog.remove()), click: () => dialog.close() } },
+    {
+      class: 'viewer',
+      'aria-label': name,
+      on: { close: () => (URL.revokeObjectURL(url), dialog.remove()), click: () => dialog.close() },
+    },
     make('img', { src: url, alt: name }),
     press('Close', () => dialog.close(), { 'aria-label': 'Close the picture' }),
   );

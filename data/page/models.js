@@ -52,7 +52,10 @@ export function composeChoices(offers, choice, onChange = () => {}) {
     model.replaceChildren(make('span', { class: 'dim' }, 'Model '), make('bdi', {}, named));
     model.setAttribute('aria-label', `Model: ${named}. Change it`);
     const number = choice.ensembles.length;
-    tools.replaceChildren(make('span', { class: 'dim' }, number ? 'Tools ' : 'No tools'), ...(number ? [make('bdi', {}, choice.ensembles.join(', '))] : []));
+    tools.replaceChildren(
+      make('span', { class: 'dim' }, number ? 'Tools ' : 'No tools'),
+      ...(number ? [make('bdi', {}, choice.ensembles.join(', '))] : []),
+    );
     tools.setAttribute('aria-label', `Tools: ${number ? choice.ensembles.join(', ') : 'none'}. Change them`);
   }
   async function pickModel() {
@@ -65,7 +68,8 @@ export function composeChoices(offers, choice, onChange = () => {}) {
       isChosen: offer.id === chosen,
       offer,
     }));
-    if (!known.has(offers.default)) rows.unshift({ label: 'default', name: '', facts: ['the choice of the gateway'], isChosen: !choice.model });
+    if (!known.has(offers.default))
+      rows.unshift({ label: 'default', name: '', facts: ['the choice of the gateway'], isChosen: !choice.model });
     const found = await choose('Model', rows, {
       placeholder: 'Search models, or type a name',
       find: async (words) => (known.has(words) ? [] : [{ label: words, facts: ['use this name'], group: 'Other' }]),

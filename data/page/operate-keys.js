@@ -19,7 +19,13 @@ const FIELDS = [
 
 export async function showKeys(main, signal) {
   let data = [];
-  const words = make('input', { type: 'search', id: 'words', placeholder: 'Name or id', 'aria-label': 'Search', on: { input: () => draw() } });
+  const words = make('input', {
+    type: 'search',
+    id: 'words',
+    placeholder: 'Name or id',
+    'aria-label': 'Search',
+    on: { input: () => draw() },
+  });
   const revoked = make('input', { type: 'checkbox', id: 'revoked', on: { change: () => draw() } });
   const created = make('div', {});
   const place = make('div', { class: 'scroll' });
@@ -30,7 +36,13 @@ export async function showKeys(main, signal) {
       'div',
       { class: 'head' },
       make('h1', {}, 'Keys'),
-      make('div', { class: 'search' }, words, make('label', { for: 'revoked' }, revoked, 'Revoked'), press('Add a key', add, { class: 'main', id: 'add' })),
+      make(
+        'div',
+        { class: 'search' },
+        words,
+        make('label', { for: 'revoked' }, revoked, 'Revoked'),
+        press('Add a key', add, { class: 'main', id: 'add' }),
+      ),
     ),
     created,
     place,
@@ -38,16 +50,32 @@ export async function showKeys(main, signal) {
   );
   tellShown();
   function draw() {
-    const found = data.filter((key) => (revoked.checked || key.state !== 'revoked') && `${key.name} ${key.id}`.toLowerCase().includes(words.value.trim().toLowerCase()));
+    const found = data.filter(
+      (key) =>
+        (revoked.checked || key.state !== 'revoked') &&
+        `${key.name} ${key.id}`.toLowerCase().includes(words.value.trim().toLowerCase()),
+    );
     rest.hidden = found.length <= MOST;
-    show(place, found.length ? composeKeys(found.slice(0, MOST), look) : make('p', { class: 'none' }, data.length ? 'No key matches.' : 'There are no keys.'));
+    show(
+      place,
+      found.length
+        ? composeKeys(found.slice(0, MOST), look)
+        : make('p', { class: 'none' }, data.length ? 'No key matches.' : 'There are no keys.'),
+    );
   }
   async function look() {
     try {
       data = (await ask('operate/keys', { signal })).data;
     } catch (error) {
       if (!isMissing(error)) throw error;
-      show(place, make('p', { class: 'hint' }, 'The keys of this gateway’s authorizer are not managed here, but only those of “keys”.'));
+      show(
+        place,
+        make(
+          'p',
+          { class: 'hint' },
+          'The keys of this gateway’s authorizer are not managed here, but only those of “keys”.',
+        ),
+      );
       document.getElementById('add').hidden = true;
       return;
     }
@@ -55,7 +83,11 @@ export async function showKeys(main, signal) {
     draw();
   }
   async function add() {
-    const fields = await askUser('Add a key', [['name', 'Name of a person or program', { required: true, maxlength: '200' }], ...FIELDS], 'Add');
+    const fields = await askUser(
+      'Add a key',
+      [['name', 'Name of a person or program', { required: true, maxlength: '200' }], ...FIELDS],
+      'Add',
+    );
     if (!fields) return;
     await perform(async () => {
       const { key, description } = await post('operate/keys', { name: fields.name.trim(), ...readLimits(fields) });
@@ -82,8 +114,18 @@ function composeCreated(key, description, close) {
     'section',
     { class: 'created', 'aria-labelledby': 'created-title' },
     make('h2', { id: 'created-title' }, 'Key of ', quote(description.name)),
-    make('p', {}, text, ' ', composeCopy(() => key)),
-    make('p', { class: 'facts' }, 'It is shown only here and now. Anyone with this key can make requests in this name.'),
+    make(
+      'p',
+      {},
+      text,
+      ' ',
+      composeCopy(() => key),
+    ),
+    make(
+      'p',
+      { class: 'facts' },
+      'It is shown only here and now. Anyone with this key can make requests in this name.',
+    ),
     press('Done', close),
   );
 }
@@ -105,7 +147,11 @@ const shorten = (moment) => (moment ? moment.replace(/\.\d+/, '') : '');
 // Ask for new limits of a key; resolve to whether they were set.
 async function changeLimits(key) {
   const before = { ...key, models: key.models.join(', '), expires: shorten(key.expires) };
-  const fields = await askUser(`Limits of ${key.name}`, FIELDS.map(([name, label, attributes]) => [name, label, { ...attributes, value: before[name] }]), 'Set limits');
+  const fields = await askUser(
+    `Limits of ${key.name}`,
+    FIELDS.map(([name, label, attributes]) => [name, label, { ...attributes, value: before[name] }]),
+    'Set limits',
+  );
   if (!fields) return false;
   const limits = readLimits(fields);
   if (fields.expires.trim() === before.expires) delete limits.expires;
@@ -117,7 +163,8 @@ async function changeLimits(key) {
 // Ask, and revoke a key; resolve to whether it was revoked.
 async function revoke(key) {
   const more = key.operator ? ' It may operate this gateway.' : '';
-  if (!(await askUser(`Revoke the key of ${key.name}? Its next request is refused.${more}`, [], 'Revoke'))) return false;
+  if (!(await askUser(`Revoke the key of ${key.name}? Its next request is refused.${more}`, [], 'Revoke')))
+    return false;
   await post(`operate/keys/${encodeURIComponent(key.id)}/revoke`);
   say(`Key of ${key.name} revoked.`);
   return true;
@@ -137,7 +184,10 @@ export function composeActions(key, look) {
 export function composeKeyState(key) {
   if (key.state === 'revoked') return [composeMark('failed', '■', 'revoked'), ' ', tellMoment(key.revoked)];
   if (key.state === 'expired') return [composeMark('failed', '■', 'expired'), ' ', tellMoment(key.expires)];
-  return [composeMark('ended', '✓', key.operator ? 'operator' : 'good'), key.expires ? [' until ', tellMoment(key.expires)] : ''];
+  return [
+    composeMark('ended', '✓', key.operator ? 'operator' : 'good'),
+    key.expires ? [' until ', tellMoment(key.expires)] : '',
+  ];
 }
 
 export function tellLimits(key) {

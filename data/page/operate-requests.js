@@ -11,7 +11,13 @@ const GONE = 499;
 export async function showRequests(main, signal) {
   const open = new Set();
   let data = [];
-  const words = make('input', { type: 'search', id: 'words', placeholder: 'Key, model, target, error or id', 'aria-label': 'Search', on: { input: () => draw() } });
+  const words = make('input', {
+    type: 'search',
+    id: 'words',
+    placeholder: 'Key, model, target, error or id',
+    'aria-label': 'Search',
+    on: { input: () => draw() },
+  });
   const failed = make('input', { type: 'checkbox', id: 'failed', on: { change: () => draw() } });
   const lossy = make('input', { type: 'checkbox', id: 'lossy', on: { change: () => draw() } });
   const facts = make('p', { class: 'facts' });
@@ -22,16 +28,29 @@ export async function showRequests(main, signal) {
       'div',
       { class: 'head' },
       make('h1', {}, 'Requests'),
-      make('div', { class: 'search' }, words, make('label', { for: 'failed' }, failed, 'Failed'), make('label', { for: 'lossy' }, lossy, 'With losses')),
+      make(
+        'div',
+        { class: 'search' },
+        words,
+        make('label', { for: 'failed' }, failed, 'Failed'),
+        make('label', { for: 'lossy' }, lossy, 'With losses'),
+      ),
     ),
     facts,
     place,
   );
   tellShown();
   function draw() {
-    const rows = data.filter((row) => (!failed.checked || hasFailed(row)) && (!lossy.checked || countLosses(row)) && matches(row, words.value));
+    const rows = data.filter(
+      (row) => (!failed.checked || hasFailed(row)) && (!lossy.checked || countLosses(row)) && matches(row, words.value),
+    );
     facts.textContent = `${count(rows.length, 'request')} of the last ${data.length}. ${open.size ? 'New ones are not shown while one is open.' : ''}`;
-    show(place, rows.length ? composeRows(rows, open, draw) : make('p', { class: 'none' }, data.length ? 'No request matches.' : 'There are no requests yet.'));
+    show(
+      place,
+      rows.length
+        ? composeRows(rows, open, draw)
+        : make('p', { class: 'none' }, data.length ? 'No request matches.' : 'There are no requests yet.'),
+    );
   }
   let shown = '';
   await keep(async () => {
@@ -55,14 +74,32 @@ function countLosses(row) {
 }
 
 function matches(row, words) {
-  const text = [row.id, row.key, row.model, row.target, row.error, row.detail, row.status, row.path, ...row.attempts.map((each) => `${each.target} ${each.error}`), ...row.losses.map((each) => each.path)].join(' ').toLowerCase();
-  return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  const text = [
+    row.id,
+    row.key,
+    row.model,
+    row.target,
+    row.error,
+    row.detail,
+    row.status,
+    row.path,
+    ...row.attempts.map((each) => `${each.target} ${each.error}`),
+    ...row.losses.map((each) => each.path),
+  ]
+    .join(' ')
+    .toLowerCase();
+  return words
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }
 
 function composeStatus(row) {
   if (row.error === 'client-gone' || row.status === GONE) return composeMark('waiting', '–', 'client gone');
   if (row.status >= 400) return composeMark('failed', '!', String(row.status));
-  return row.error ? composeMark('failed', '!', `broke off (${row.status})`) : composeMark('ended', '✓', String(row.status));
+  return row.error
+    ? composeMark('failed', '!', `broke off (${row.status})`)
+    : composeMark('ended', '✓', String(row.status));
 }
 
 function tellTokens(row) {
@@ -93,14 +130,30 @@ function composeRows(rows, open, redraw) {
       redraw();
     }, { id: `show-${row.id}`, class: 'quiet', 'aria-expanded': String(isOpen), 'aria-label': `Details of ${row.id}` });
     return [
-      make('tr', { id: row.id, class: isOpen ? 'open' : null }, COLUMNS.map((each, index) => composeCell(each, row, index)), make('td', {}, toggle)),
-      isOpen ? make('tr', { class: 'inner' }, make('td', { colspan: String(COLUMNS.length + 1) }, composeDetails(row))) : null,
+      make(
+        'tr',
+        { id: row.id, class: isOpen ? 'open' : null },
+        COLUMNS.map((each, index) => composeCell(each, row, index)),
+        make('td', {}, toggle),
+      ),
+      isOpen
+        ? make('tr', { class: 'inner' }, make('td', { colspan: String(COLUMNS.length + 1) }, composeDetails(row)))
+        : null,
     ];
   });
   return make(
     'table',
     { class: 'sheet cards', 'aria-label': 'Requests' },
-    make('thead', {}, make('tr', {}, COLUMNS.map((each) => make('th', { scope: 'col', class: each.isNumber ? 'number' : null }, each.label)), make('td', {}))),
+    make(
+      'thead',
+      {},
+      make(
+        'tr',
+        {},
+        COLUMNS.map((each) => make('th', { scope: 'col', class: each.isNumber ? 'number' : null }, each.label)),
+        make('td', {}),
+      ),
+    ),
     make('tbody', {}, body),
   );
 }
@@ -110,17 +163,70 @@ function composeDetails(row) {
     ['Id', make('code', {}, quote(row.id))],
     ['Client', row.client],
     ['Path', quote(row.path)],
-    ['Protocol', row.protocol + (row.way ? `, ${row.way === 'translate' ? 'translated' : 'passed through'}` : ', not sent')],
-    ['First byte', row.first_seconds === null ? '' : tellSeconds(row.first_seconds) + (row.streamed ? ' (stream)' : '')],
+    [
+      'Protocol',
+      row.protocol + (row.way ? `, ${row.way === 'translate' ? 'translated' : 'passed through'}` : ', not sent'),
+    ],
+    [
+      'First byte',
+      row.first_seconds === null ? '' : tellSeconds(row.first_seconds) + (row.streamed ? ' (stream)' : ''),
+    ],
     ['Cache', row.cache],
     ['Cost', row.cents === null ? 'no price, or none' : `${row.cents} ¢`],
     ['Error', row.error],
   ].filter(([, value]) => value);
   return [
-    make('dl', { class: 'facts-list' }, facts.map(([label, value]) => make('div', {}, make('dt', {}, label), make('dd', {}, value)))),
+    make(
+      'dl',
+      { class: 'facts-list' },
+      facts.map(([label, value]) => make('div', {}, make('dt', {}, label), make('dd', {}, value))),
+    ),
     row.detail ? make('p', { class: 'warning' }, quote(row.detail)) : null,
-    row.attempts.length ? [make('h3', {}, 'Attempts'), make('ol', {}, row.attempts.map((each) => make('li', {}, quote(each.target), each.error ? [': ', quote(each.error)] : ': answered', each.seconds ? ` · ${tellSeconds(each.seconds)}` : ' · skipped', each.may_be_billed ? ' · may be billed' : '')))] : null,
-    row.losses.length ? [make('h3', {}, 'Losses'), make('ul', {}, row.losses.map((each) => make('li', {}, make('strong', {}, each.kind), ' ', make('code', {}, quote(each.path)), ': ', quote(each.reason))))] : null,
-    row.further_losses ? make('p', { class: 'facts' }, `${count(row.further_losses, 'more loss', 'more losses')}, routine, repeated or too many to list.`) : null,
+    row.attempts.length
+      ? [
+          make('h3', {}, 'Attempts'),
+          make(
+            'ol',
+            {},
+            row.attempts.map((each) =>
+              make(
+                'li',
+                {},
+                quote(each.target),
+                each.error ? [': ', quote(each.error)] : ': answered',
+                each.seconds ? ` · ${tellSeconds(each.seconds)}` : ' · skipped',
+                each.may_be_billed ? ' · may be billed' : '',
+              ),
+            ),
+          ),
+        ]
+      : null,
+    row.losses.length
+      ? [
+          make('h3', {}, 'Losses'),
+          make(
+            'ul',
+            {},
+            row.losses.map((each) =>
+              make(
+                'li',
+                {},
+                make('strong', {}, each.kind),
+                ' ',
+                make('code', {}, quote(each.path)),
+                ': ',
+                quote(each.reason),
+              ),
+            ),
+          ),
+        ]
+      : null,
+    row.further_losses
+      ? make(
+          'p',
+          { class: 'facts' },
+          `${count(row.further_losses, 'more loss', 'more losses')}, routine, repeated or too many to list.`,
+        )
+      : null,
   ];
 }

@@ -27,7 +27,11 @@ function isShut(model) {
 }
 
 function composeNone() {
-  return make('p', { class: 'hint' }, 'This gateway has no routing tables: each name leads to one model, without fallbacks and circuits. To define some, write [models] tables in the gateway’s file.');
+  return make(
+    'p',
+    { class: 'hint' },
+    'This gateway has no routing tables: each name leads to one model, without fallbacks and circuits. To define some, write [models] tables in the gateway’s file.',
+  );
 }
 
 function composeModel(model, index) {
@@ -41,16 +45,28 @@ function composeModel(model, index) {
 
 const COLUMNS = [
   { label: 'Target', cell: (row) => quote(row.target) },
-  { label: 'Order', cell: (row) => (row.level ? `fallback ${row.level}` : row.weight > 1 ? `first, weight ${row.weight}` : 'first') },
+  {
+    label: 'Order',
+    cell: (row) => (row.level ? `fallback ${row.level}` : row.weight > 1 ? `first, weight ${row.weight}` : 'first'),
+  },
   { label: 'State', cell: composeState },
   { label: 'Why', cell: composeReason },
-  { label: 'In progress', isNumber: true, cell: (row) => [`${row.busy}${row.concurrency ? ` of ${row.concurrency * Math.max(1, row.workers)}` : ''}`, row.waiting ? `, ${row.waiting} queued` : ''] },
+  {
+    label: 'In progress',
+    isNumber: true,
+    cell: (row) => [
+      `${row.busy}${row.concurrency ? ` of ${row.concurrency * Math.max(1, row.workers)}` : ''}`,
+      row.waiting ? `, ${row.waiting} queued` : '',
+    ],
+  },
 ];
 
 function composeState(row) {
   const among = row.workers > 1 && row.open_workers ? ` in ${row.open_workers} of ${row.workers} processes` : '';
-  if (row.circuit === 'open') return [composeMark('failed', '!', 'circuit open'), among, ' until ', tellMoment(row.open_until)];
-  if (row.circuit === 'probing') return [composeMark('waiting', '?', 'circuit half-open'), `${among}: one request tests it`];
+  if (row.circuit === 'open')
+    return [composeMark('failed', '!', 'circuit open'), among, ' until ', tellMoment(row.open_until)];
+  if (row.circuit === 'probing')
+    return [composeMark('waiting', '?', 'circuit half-open'), `${among}: one request tests it`];
   if (row.held_until) return [composeMark('waiting', '–', 'rate limited'), ' until ', tellMoment(row.held_until)];
   return composeMark('ended', '✓', row.circuit === 'none' ? 'available' : 'circuit closed');
 }
@@ -58,7 +74,8 @@ function composeState(row) {
 function composeReason(row) {
   let failures = '';
   if (row.open_workers) failures = `${count(row.limit, 'failure')} opened it. `;
-  else if (row.limit && row.failures) failures = `${count(row.failures, 'recent failure')}; ${row.limit} in one process open the circuit. `;
+  else if (row.limit && row.failures)
+    failures = `${count(row.failures, 'recent failure')}; ${row.limit} in one process open the circuit. `;
   const last = row.failure ? ['Last failure: ', quote(row.failure), ', ', tellMoment(row.failed_at), '.'] : '';
   return [failures, last];
 }

@@ -12,7 +12,8 @@ const SHOWN = 5; // series of a chart; the others are one
 const PERIODS = [7, 30, 90];
 let period = 30;
 
-const tellDay = (day) => new Date(`${day}T12:00:00Z`).toLocaleDateString([], { day: 'numeric', month: 'short', timeZone: 'UTC' });
+const tellDay = (day) =>
+  new Date(`${day}T12:00:00Z`).toLocaleDateString([], { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 export function showSpending(main, signal) {
   return showReport(main, signal, null);
@@ -76,8 +77,16 @@ async function showReport(main, signal, id) {
     show(facts, tellTotal(report));
     if (!id) byKey.update(...readColumns(report.keys, report, 'key'));
     byModel.update(...readColumns(report.models, report, 'model'));
-    show(keys, composeRows('Keys', report.keys, report, (row) => (row.id ? make('a', { href: `#/spending/${encodeURIComponent(row.id)}` }, quote(row.name)) : row.name)));
-    show(models, composeRows('Models', report.models, report, (row) => quote(row.name)));
+    show(
+      keys,
+      composeRows('Keys', report.keys, report, (row) =>
+        row.id ? make('a', { href: `#/spending/${encodeURIComponent(row.id)}` }, quote(row.name)) : row.name,
+      ),
+    );
+    show(
+      models,
+      composeRows('Models', report.models, report, (row) => quote(row.name)),
+    );
   }
   async function perform() {
     shown = '';
@@ -93,14 +102,23 @@ function composeAbout(key, look) {
     ['Today (UTC)', composeToday(key)],
   ];
   return [
-    make('dl', { class: 'facts-list' }, facts.map(([label, value]) => make('div', {}, make('dt', {}, label), make('dd', {}, value)))),
+    make(
+      'dl',
+      { class: 'facts-list' },
+      facts.map(([label, value]) => make('div', {}, make('dt', {}, label), make('dd', {}, value))),
+    ),
     composeActions(key, look),
   ];
 }
 
 function tellTotal({ total, days }) {
-  const parts = [`${tellCents(Number(total.cents))} in ${days.length} days, ${count(total.requests, 'request')}, ${count(total.input_tokens + total.output_tokens, 'token')}.`];
-  if (total.perhaps_requests || Number(total.perhaps_cents)) parts.push(`${count(total.perhaps_requests, 'request')} may be billed, up to ${tellCents(Number(total.perhaps_cents))}.`);
+  const parts = [
+    `${tellCents(Number(total.cents))} in ${days.length} days, ${count(total.requests, 'request')}, ${count(total.input_tokens + total.output_tokens, 'token')}.`,
+  ];
+  if (total.perhaps_requests || Number(total.perhaps_cents))
+    parts.push(
+      `${count(total.perhaps_requests, 'request')} may be billed, up to ${tellCents(Number(total.perhaps_cents))}.`,
+    );
   if (total.unpriced) parts.push(`${count(total.unpriced, 'request')} without a known price.`);
   return parts.join(' ');
 }
@@ -110,9 +128,20 @@ function readColumns(rows, { days }, noun) {
   const paid = rows.filter((row) => Number(row.cents) > 0);
   const first = paid.slice(0, SHOWN);
   const rest = paid.slice(SHOWN);
-  const series = first.map((row, index) => ({ label: row.name, tone: `tone-${index + 1}`, values: row.days.map(Number) }));
-  if (rest.length) series.push({ label: `${rest.length} other${rest.length > 1 ? 's' : ''}`, tone: 'tone-6', values: days.map((_, at) => rest.reduce((sum, row) => sum + Number(row.days[at]), 0)) });
-  const words = paid.length ? `The most by the ${noun} ${paid[0].name}: ${tellCents(Number(paid[0].cents))}.` : 'Nothing was spent.';
+  const series = first.map((row, index) => ({
+    label: row.name,
+    tone: `tone-${index + 1}`,
+    values: row.days.map(Number),
+  }));
+  if (rest.length)
+    series.push({
+      label: `${rest.length} other${rest.length > 1 ? 's' : ''}`,
+      tone: 'tone-6',
+      values: days.map((_, at) => rest.reduce((sum, row) => sum + Number(row.days[at]), 0)),
+    });
+  const words = paid.length
+    ? `The most by the ${noun} ${paid[0].name}: ${tellCents(Number(paid[0].cents))}.`
+    : 'Nothing was spent.';
   return [{ x: days, series }, words];
 }
 
@@ -125,9 +154,21 @@ function composeRows(title, rows, { total }, name) {
     { label: 'Requests', isNumber: true, cell: (row) => row.requests.toLocaleString() },
     { label: 'Input tokens', isNumber: true, cell: (row) => row.input_tokens.toLocaleString() },
     { label: 'Output tokens', isNumber: true, cell: (row) => row.output_tokens.toLocaleString() },
-    { label: 'May be billed', isNumber: true, cell: (row) => (row.perhaps_requests || Number(row.perhaps_cents) ? `${row.perhaps_requests}, up to ${tellCents(Number(row.perhaps_cents))}` : '') },
+    {
+      label: 'May be billed',
+      isNumber: true,
+      cell: (row) =>
+        row.perhaps_requests || Number(row.perhaps_cents)
+          ? `${row.perhaps_requests}, up to ${tellCents(Number(row.perhaps_cents))}`
+          : '',
+    },
     { label: 'No price', isNumber: true, cell: (row) => row.unpriced || '' },
   ];
   const id = `${title.toLowerCase()}-title`;
-  return [make('h2', { id }, title), rows.length ? make('div', { class: 'scroll' }, composeTable(title, columns, rows)) : make('p', { class: 'none' }, total.requests ? 'None.' : 'Nothing was spent in this time.')];
+  return [
+    make('h2', { id }, title),
+    rows.length
+      ? make('div', { class: 'scroll' }, composeTable(title, columns, rows))
+      : make('p', { class: 'none' }, total.requests ? 'None.' : 'Nothing was spent in this time.'),
+  ];
 }

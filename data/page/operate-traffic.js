@@ -13,10 +13,26 @@ export async function showTraffic(main, signal) {
   const tiles = make('dl', { class: 'tiles', 'aria-label': 'The last five minutes' });
   const common = { formatX: tellMinute, headX: 'Time' };
   const rate = composeLineChart({ ...common, id: 'rate', title: 'Requests a second', formatY: tellRate });
-  const latency = composeLineChart({ ...common, id: 'latency', title: 'Time to the whole answer', formatY: tellSeconds });
-  const first = composeLineChart({ ...common, id: 'first', title: 'Time to the first byte of streams', formatY: tellSeconds });
+  const latency = composeLineChart({
+    ...common,
+    id: 'latency',
+    title: 'Time to the whole answer',
+    formatY: tellSeconds,
+  });
+  const first = composeLineChart({
+    ...common,
+    id: 'first',
+    title: 'Time to the first byte of streams',
+    formatY: tellSeconds,
+  });
   const targets = make('section', { 'aria-labelledby': 'targets-title' });
-  show(main, make('div', { class: 'head' }, make('h1', {}, 'Traffic'), scope), tiles, make('div', { class: 'charts' }, rate.element, latency.element, first.element), targets);
+  show(
+    main,
+    make('div', { class: 'head' }, make('h1', {}, 'Traffic'), scope),
+    tiles,
+    make('div', { class: 'charts' }, rate.element, latency.element, first.element),
+    targets,
+  );
   tellShown();
   let shown = '';
   await keep(async () => {
@@ -57,7 +73,10 @@ function readRates({ requests, failed, bucket_seconds: seconds, recent }, x) {
   const rates = requests.map((each) => each / seconds);
   const most = Math.max(...rates);
   const words = most
-    ? `${tellRate(recent.requests / recent.seconds)} a second in the last five minutes; most ${tellRate(most)} at ${tellClock(x[rates.indexOf(most)])}. ${count(failed.reduce((sum, each) => sum + each, 0), 'request')} of the hour failed.`
+    ? `${tellRate(recent.requests / recent.seconds)} a second in the last five minutes; most ${tellRate(most)} at ${tellClock(x[rates.indexOf(most)])}. ${count(
+        failed.reduce((sum, each) => sum + each, 0),
+        'request',
+      )} of the hour failed.`
     : 'No requests in the last hour.';
   const series = [
     { label: 'all', tone: 'tone-1', values: rates },
@@ -71,10 +90,14 @@ const TONES = { median: 'tone-1', p95: 'tone-2 dashed', p99: 'tone-3 dotted' };
 
 function readQuantiles(quantiles, x, names) {
   const last = quantiles.median.findLastIndex((each) => each !== null);
-  const words = last < 0
-    ? 'None in the last hour.'
-    : `At ${tellClock(x[last])}, ${names.map((name) => `${NAMES[name]} ${tellSeconds(quantiles[name][last])}`).join(', ')}.`;
-  return [{ x, series: names.map((name) => ({ label: NAMES[name], tone: TONES[name], values: quantiles[name] })) }, words];
+  const words =
+    last < 0
+      ? 'None in the last hour.'
+      : `At ${tellClock(x[last])}, ${names.map((name) => `${NAMES[name]} ${tellSeconds(quantiles[name][last])}`).join(', ')}.`;
+  return [
+    { x, series: names.map((name) => ({ label: NAMES[name], tone: TONES[name], values: quantiles[name] })) },
+    words,
+  ];
 }
 
 function composeTargets(targets) {
@@ -83,8 +106,23 @@ function composeTargets(targets) {
   const columns = [
     { label: 'Target', cell: (row) => (row.target ? quote(row.target) : 'none: refused, cached or only retrieved') },
     { label: 'Requests', isNumber: true, cell: (row) => row.requests.toLocaleString() },
-    { label: 'Failed', isNumber: true, cell: (row) => (row.failed ? `${row.failed.toLocaleString()} (${tellShare(row.failed, Math.max(row.requests, row.failed))})` : '0') },
-    { label: 'Errors', cell: (row) => make('ul', { class: 'plain' }, row.errors.map((each) => make('li', {}, quote(each.kind), ` × ${each.count.toLocaleString()}`))) },
+    {
+      label: 'Failed',
+      isNumber: true,
+      cell: (row) =>
+        row.failed
+          ? `${row.failed.toLocaleString()} (${tellShare(row.failed, Math.max(row.requests, row.failed))})`
+          : '0',
+    },
+    {
+      label: 'Errors',
+      cell: (row) =>
+        make(
+          'ul',
+          { class: 'plain' },
+          row.errors.map((each) => make('li', {}, quote(each.kind), ` × ${each.count.toLocaleString()}`)),
+        ),
+    },
     { label: 'Client gone', isNumber: true, cell: (row) => row.gone || '' },
     { label: 'Median', isNumber: true, cell: (row) => tellSeconds(row.latency?.median) },
     { label: '95th', isNumber: true, cell: (row) => tellSeconds(row.latency?.p95) },

@@ -43,8 +43,26 @@ export function composeTable(label, columns, rows, { rowId = null } = {}) {
   return make(
     'table',
     { class: 'sheet cards', 'aria-label': label },
-    make('thead', {}, make('tr', {}, columns.map((each) => make('th', { scope: 'col', class: each.isNumber ? 'number' : null }, each.label)))),
-    make('tbody', {}, rows.map((row) => make('tr', { id: rowId?.(row) }, columns.map((each, index) => composeCell(each, row, index))))),
+    make(
+      'thead',
+      {},
+      make(
+        'tr',
+        {},
+        columns.map((each) => make('th', { scope: 'col', class: each.isNumber ? 'number' : null }, each.label)),
+      ),
+    ),
+    make(
+      'tbody',
+      {},
+      rows.map((row) =>
+        make(
+          'tr',
+          { id: rowId?.(row) },
+          columns.map((each, index) => composeCell(each, row, index)),
+        ),
+      ),
+    ),
   );
 }
 
@@ -53,7 +71,10 @@ export function composeCell(column, row, index) {
   const isEmpty = content.every((each) => each === '' || each === null || each === undefined || each === false);
   return make(
     index ? 'td' : 'th',
-    { scope: index ? null : 'row', class: [column.isNumber ? 'number' : '', isEmpty ? 'empty' : ''].filter(Boolean).join(' ') || null },
+    {
+      scope: index ? null : 'row',
+      class: [column.isNumber ? 'number' : '', isEmpty ? 'empty' : ''].filter(Boolean).join(' ') || null,
+    },
     make('span', { class: 'label', 'aria-hidden': 'true' }, column.label),
     make('span', { class: 'value' }, content),
   );

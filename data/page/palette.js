@@ -11,8 +11,20 @@ const PAUSE = 120; // before typed words are sent
 export function choose(title, items, { find = null, toggle = null, placeholder = 'Search' } = {}) {
   const dialog = document.getElementById('palette');
   if (dialog.open) return Promise.resolve(null);
-  const list = make('ul', { role: 'listbox', id: 'choices', 'aria-label': title, 'aria-multiselectable': toggle ? 'true' : null });
-  const done = toggle ? make('div', { class: 'actions' }, make('span', { class: 'facts' }, 'Enter turns on or off.'), press('Done', () => dialog.close(), { class: 'main' })) : '';
+  const list = make('ul', {
+    role: 'listbox',
+    id: 'choices',
+    'aria-label': title,
+    'aria-multiselectable': toggle ? 'true' : null,
+  });
+  const done = toggle
+    ? make(
+        'div',
+        { class: 'actions' },
+        make('span', { class: 'facts' }, 'Enter turns on or off.'),
+        press('Done', () => dialog.close(), { class: 'main' }),
+      )
+    : '';
   const none = make('p', { class: 'none', hidden: true }, 'No matches.');
   const field = make('input', {
     type: 'text', id: 'choice', role: 'combobox', autocomplete: 'off', spellcheck: 'false', placeholder,
@@ -49,7 +61,8 @@ export function choose(title, items, { find = null, toggle = null, placeholder =
       shown = found.slice(0, MOST);
       let group = '';
       const rows = shown.flatMap((item, index) => {
-        const head = item.group && item.group !== group ? make('li', { role: 'presentation', class: 'group' }, item.group) : null;
+        const head =
+          item.group && item.group !== group ? make('li', { role: 'presentation', class: 'group' }, item.group) : null;
         group = item.group ?? '';
         return [head, composeRow(item, index, take, Boolean(toggle))];
       });
@@ -92,7 +105,13 @@ export function choose(title, items, { find = null, toggle = null, placeholder =
 function composeRow(item, index, take, isToggle) {
   return make(
     'li',
-    { role: 'option', id: `choice-${index}`, 'aria-selected': 'false', 'aria-checked': isToggle ? String(Boolean(item.isChosen)) : null, on: { click: () => take(item) } },
+    {
+      role: 'option',
+      id: `choice-${index}`,
+      'aria-selected': 'false',
+      'aria-checked': isToggle ? String(Boolean(item.isChosen)) : null,
+      on: { click: () => take(item) },
+    },
     make('span', { class: 'label' }, quote(item.label)),
     item.isChosen ? make('span', { class: 'check', 'aria-label': 'chosen' }, '✓') : null,
     item.facts?.length ? make('span', { class: 'facts' }, item.facts.join(' · ')) : null,

@@ -18,7 +18,8 @@ export class Refusal extends Error {
 // Another key is another user, who does not see the drafts, the choice and the offers of the one before.
 export function adoptKey(key) {
   if (key === (sessionStorage.getItem(KEY) ?? '')) return;
-  for (const name of Object.keys(sessionStorage)) if (name.startsWith('vibe-') && name.endsWith(` ${PLACE}`)) sessionStorage.removeItem(name);
+  for (const name of Object.keys(sessionStorage))
+    if (name.startsWith('vibe-') && name.endsWith(` ${PLACE}`)) sessionStorage.removeItem(name);
   if (key) sessionStorage.setItem(KEY, key);
   offered = null;
   document.dispatchEvent(new Event('key'));

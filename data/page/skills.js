@@ -24,10 +24,24 @@ function readSkills() {
 export function composeInstructions() {
   let chosen = recallNames();
   const title = make('span', {});
-  const system = make('textarea', { id: 'system', rows: 3, dir: 'auto', placeholder: 'For example: answer in one sentence.', on: { input: keep } });
+  const system = make('textarea', {
+    id: 'system',
+    rows: 3,
+    dir: 'auto',
+    placeholder: 'For example: answer in one sentence.',
+    on: { input: keep },
+  });
   system.value = recall('draft-system');
   const none = make('p', { class: 'facts' }, 'Loading…');
-  const search = make('input', { type: 'search', id: 'skill', 'aria-label': 'Search skills', placeholder: 'Search skills', autocomplete: 'off', hidden: true, on: { input: filter } });
+  const search = make('input', {
+    type: 'search',
+    id: 'skill',
+    'aria-label': 'Search skills',
+    placeholder: 'Search skills',
+    autocomplete: 'off',
+    hidden: true,
+    on: { input: filter },
+  });
   const list = make('ul', {});
   const skills = make('fieldset', { class: 'skills' }, make('legend', {}, 'Skills'), search, list, none);
   const element = make(
@@ -57,14 +71,28 @@ export function composeInstructions() {
     none.hidden = !none.textContent;
   }
   function composeRow({ name, description, source, ensembles, problem }, index) {
-    const box = make('input', { type: 'checkbox', id: `skill-${index}`, disabled: Boolean(problem), 'aria-describedby': `skill-${index}-facts`, on: { change: () => pick(name, box.checked) } });
+    const box = make('input', {
+      type: 'checkbox',
+      id: `skill-${index}`,
+      disabled: Boolean(problem),
+      'aria-describedby': `skill-${index}-facts`,
+      on: { change: () => pick(name, box.checked) },
+    });
     box.checked = chosen.includes(name);
-    const facts = [source === 'user' ? '' : source === 'project' ? 'of the project' : source, ensembles.length ? `adds tools: ${ensembles.join(', ')}` : ''].filter(Boolean);
+    const facts = [
+      source === 'user' ? '' : source === 'project' ? 'of the project' : source,
+      ensembles.length ? `adds tools: ${ensembles.join(', ')}` : '',
+    ].filter(Boolean);
     const row = make(
       'li',
       { class: problem ? 'off' : null },
       box,
-      make('label', { for: box.id }, quote(name, 'b'), facts.length ? [' ', make('span', { class: 'facts' }, facts.join(' · '))] : null),
+      make(
+        'label',
+        { for: box.id },
+        quote(name, 'b'),
+        facts.length ? [' ', make('span', { class: 'facts' }, facts.join(' · '))] : null,
+      ),
       make('span', { class: 'facts', id: `skill-${index}-facts` }, quote(problem || description)),
     );
     row.words = `${name} ${description}`.toLowerCase();

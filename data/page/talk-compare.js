@@ -27,7 +27,12 @@ export async function showComparison(main, signal, first, second) {
     make(
       'div',
       { class: 'comparison' },
-      make('div', { class: 'head' }, make('h1', {}, 'Compare two conversations'), make('a', { class: 'button', href: linkToComparison(second, first) }, 'Swap')),
+      make(
+        'div',
+        { class: 'head' },
+        make('h1', {}, 'Compare two conversations'),
+        make('a', { class: 'button', href: linkToComparison(second, first) }, 'Swap'),
+      ),
       sides,
       common,
       turns,
@@ -70,7 +75,12 @@ function tell(canister) {
 }
 
 function composeTurn({ first: one, second: other, messages }, first, second) {
-  const words = one && other ? `Turn ${one === other ? one : `${one} / ${other}`}: changed` : one ? `Turn ${one}: only in the first` : `Turn ${other}: only in the second`;
+  const words =
+    one && other
+      ? `Turn ${one === other ? one : `${one} / ${other}`}: changed`
+      : one
+        ? `Turn ${one}: only in the first`
+        : `Turn ${other}: only in the second`;
   return make(
     'section',
     { class: 'turn' },
@@ -87,16 +97,31 @@ function composeTurn({ first: one, second: other, messages }, first, second) {
 }
 
 function composeSide(canister, words, change, id, side) {
-  if (!canister) return make('div', { class: 'side none', role: 'group', 'aria-label': `${side}: no message` }, 'No message');
-  const model = canister.origin ? ` · ${[canister.origin.provider, canister.origin.model].filter(Boolean).join(':')}` : '';
+  if (!canister)
+    return make('div', { class: 'side none', role: 'group', 'aria-label': `${side}: no message` }, 'No message');
+  const model = canister.origin
+    ? ` · ${[canister.origin.provider, canister.origin.model].filter(Boolean).join(':')}`
+    : '';
   const role = WORDS[canister.role] ?? canister.role;
   const tag = change === 'removed' ? 'del' : 'ins';
   const pieces = words.filter(([kind]) => kind === 'equal' || kind === change);
   return make(
     'article',
     { class: `side ${change}`, 'aria-label': `${side}: ${role}, message ${canister.index + 1}` },
-    make('header', {}, make('span', { class: 'facts' }, `${side} · `), make('a', { class: 'facts', href: linkToTalk(id, canister.index) }, `${role}, message ${canister.index + 1}`), make('span', { class: 'facts' }, quote(reveal(model)))),
-    make('div', { class: 'text', dir: 'auto' }, pieces.map(([kind, text], at) => (kind === 'equal' ? shorten(text, at === 0, at === pieces.length - 1) : make(tag, {}, text)))),
+    make(
+      'header',
+      {},
+      make('span', { class: 'facts' }, `${side} · `),
+      make('a', { class: 'facts', href: linkToTalk(id, canister.index) }, `${role}, message ${canister.index + 1}`),
+      make('span', { class: 'facts' }, quote(reveal(model))),
+    ),
+    make(
+      'div',
+      { class: 'text', dir: 'auto' },
+      pieces.map(([kind, text], at) =>
+        kind === 'equal' ? shorten(text, at === 0, at === pieces.length - 1) : make(tag, {}, text),
+      ),
+    ),
   );
 }
 
@@ -107,6 +132,10 @@ function shorten(text, isFirst, isLast) {
   const after = isLast ? 0 : NEAR;
   const left = lines.length - before - after;
   if (left < 4) return text;
-  const parts = [lines.slice(0, before).join('\n'), `⋯ ${left} equal lines`, after ? lines.slice(-after).join('\n') : ''];
+  const parts = [
+    lines.slice(0, before).join('\n'),
+    `⋯ ${left} equal lines`,
+    after ? lines.slice(-after).join('\n') : '',
+  ];
   return parts.filter(Boolean).join('\n');
 }

@@ -130,13 +130,23 @@ export function composeHistory(id, signal, { verbs, mark }) {
       if (!known[first - 1]) return fetchNear(first - 1);
       hold(() => {
         do prepend();
-        while (first > 0 && known[first - 1] && performance.now() < until && above.getBoundingClientRect().bottom > -AHEAD);
+        while (
+          first > 0 &&
+          known[first - 1] &&
+          performance.now() < until &&
+          above.getBoundingClientRect().bottom > -AHEAD
+        );
       });
       schedule();
     } else if (bottom < innerHeight + AHEAD && last < total) {
       if (!known[last]) return fetchNear(last);
       do append();
-      while (last < total && known[last] && performance.now() < until && below.getBoundingClientRect().top < innerHeight + AHEAD);
+      while (
+        last < total &&
+        known[last] &&
+        performance.now() < until &&
+        below.getBoundingClientRect().top < innerHeight + AHEAD
+      );
       measureGaps();
       schedule();
     }

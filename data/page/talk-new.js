@@ -58,7 +58,11 @@ export function composeAdvice() {
   return make(
     'div',
     { class: 'hint' },
-    make('p', {}, 'This page shows what is on this machine, but cannot ask models. To talk here, start the agents daemon and open its page:'),
+    make(
+      'p',
+      {},
+      'This page shows what is on this machine, but cannot ask models. To talk here, start the agents daemon and open its page:',
+    ),
     make('pre', { dir: 'ltr' }, 'vibe serve gateway\nvibe serve agents --gateway http://127.0.0.1:8000'),
   );
 }
@@ -79,7 +83,15 @@ export function composeRecent(signal, current = '') {
   async function look() {
     const { data } = await ask(`conversations?limit=${RECENT}`, { signal });
     const rows = data.map((row) =>
-      make('li', {}, make('a', { href: linkToTalk(row.id), id: `recent-${row.id}`, 'aria-current': row.id === current ? 'page' : null }, quote(titleOf(row)))),
+      make(
+        'li',
+        {},
+        make(
+          'a',
+          { href: linkToTalk(row.id), id: `recent-${row.id}`, 'aria-current': row.id === current ? 'page' : null },
+          quote(titleOf(row)),
+        ),
+      ),
     );
     show(list, rows);
   }

@@ -130,8 +130,12 @@ async function showThread(main, signal, id, at) {
   async function lookAtRun(before) {
     composer?.setBusy(isActive());
     if (!run) return;
-    if (before && before.label !== run.label) say(run.state === 'ended' ? 'The answer is complete.' : `The run: ${run.label}.`, true);
-    const { data } = run.waiting || approvals.childElementCount ? await ask(`runs/${encodeURIComponent(id)}/approvals`, { signal }) : { data: [] };
+    if (before && before.label !== run.label)
+      say(run.state === 'ended' ? 'The answer is complete.' : `The run: ${run.label}.`, true);
+    const { data } =
+      run.waiting || approvals.childElementCount
+        ? await ask(`runs/${encodeURIComponent(id)}/approvals`, { signal })
+        : { data: [] };
     placeApprovals(approvals, id, data);
     showEnding();
     if (run.state === 'ended' && before && OPEN.has(before.state)) {
@@ -144,7 +148,13 @@ async function showThread(main, signal, id, at) {
     if (!run) return;
     const isBad = run.tone === 'failed' || run.state === 'stopped' || run.state === 'broken_off';
     notice.hidden = !isBad;
-    if (isBad) show(notice, markState(run), run.detail ? quote(` ${run.detail} `) : ' ', offers ? press('Try again', () => retry(), { id: 'again' }) : null);
+    if (isBad)
+      show(
+        notice,
+        markState(run),
+        run.detail ? quote(` ${run.detail} `) : ' ',
+        offers ? press('Try again', () => retry(), { id: 'again' }) : null,
+      );
   }
 
   async function watch() {
@@ -245,8 +255,15 @@ async function showThread(main, signal, id, at) {
     const form = make(
       'form',
       { class: 'editing', on: { submit: (event) => (event.preventDefault(), finish()) } },
-      contents.map((each, at) => fields[at] ?? make('p', { class: 'facts' }, `[${each.type}] `, quote(each.name ?? ''))),
-      make('div', { class: 'actions' }, make('button', { type: 'submit', class: 'main' }, 'Send as a fork'), press('Cancel', leave)),
+      contents.map(
+        (each, at) => fields[at] ?? make('p', { class: 'facts' }, `[${each.type}] `, quote(each.name ?? '')),
+      ),
+      make(
+        'div',
+        { class: 'actions' },
+        make('button', { type: 'submit', class: 'main' }, 'Send as a fork'),
+        press('Cancel', leave),
+      ),
     );
     article.classList.add('edited');
     article.append(form);
@@ -262,7 +279,10 @@ async function showThread(main, signal, id, at) {
         if (!kept.some((each) => each.type === 'text')) return;
         const content = await Promise.all(kept.map((each) => (each.type === 'text' ? each : readAgain(each))));
         const where = await fork(index);
-        await start({ conversation: where, input: { role: 'user', content: content.length > 1 ? content : content[0].text } });
+        await start({
+          conversation: where,
+          input: { role: 'user', content: content.length > 1 ? content : content[0].text },
+        });
         goTo(where);
       });
   }
@@ -274,19 +294,31 @@ async function showThread(main, signal, id, at) {
 
   function verbs(canister, index) {
     const text = readText(canister);
-    const tell = (label, word, perform) => press(label, perform, { class: `quiet ${word}`, 'aria-label': `${label} message ${index + 1}` });
+    const tell = (label, word, perform) =>
+      press(label, perform, { class: `quiet ${word}`, 'aria-label': `${label} message ${index + 1}` });
     return [
-      text && ['user', 'assistant'].includes(canister.role) ? composeCopy(() => text, { 'aria-label': `Copy message ${index + 1}` }) : null,
-      offers && canister.role === 'user' && text && isSendable(canister) ? tell('Edit', 'edit', (event) => edit(event.target.closest('article'), index)) : null,
+      text && ['user', 'assistant'].includes(canister.role)
+        ? composeCopy(() => text, { 'aria-label': `Copy message ${index + 1}` })
+        : null,
+      offers && canister.role === 'user' && text && isSendable(canister)
+        ? tell('Edit', 'edit', (event) => edit(event.target.closest('article'), index))
+        : null,
       offers && canister.role === 'assistant' ? tell('Retry', 'retry', () => retry(index)) : null,
       pins.compose(canister, index),
-      press('Fork', () => goToFork(index + 1), { class: 'quiet fork', 'aria-label': `Fork after message ${index + 1}` }),
+      press('Fork', () => goToFork(index + 1), {
+        class: 'quiet fork',
+        'aria-label': `Fork after message ${index + 1}`,
+      }),
     ].filter(Boolean);
   }
 
   const rename = () =>
     attempt(async () => {
-      const answer = await askUser('Rename the conversation', [['name', 'Name', { value: name, dir: 'auto' }]], 'Rename');
+      const answer = await askUser(
+        'Rename the conversation',
+        [['name', 'Name', { value: name, dir: 'auto' }]],
+        'Rename',
+      );
       if (!answer) return;
       await ask(path, { method: 'PATCH', body: { name: answer.name } });
       await look();
@@ -319,7 +351,11 @@ async function showThread(main, signal, id, at) {
   // --- the page
 
   const composer = composeComposer({ label: 'Message', send, stop: halt, signal });
-  const form = make('select', { id: 'form', 'aria-label': 'Export format' }, FORMS.map(([word, text]) => make('option', { value: word }, text)));
+  const form = make(
+    'select',
+    { id: 'form', 'aria-label': 'Export format' },
+    FORMS.map(([word, text]) => make('option', { value: word }, text)),
+  );
   const actions = make(
     'div',
     { class: 'actions' },
@@ -330,11 +366,28 @@ async function showThread(main, signal, id, at) {
     make('span', { class: 'joined' }, press('Export as', write, { id: 'export' }), form),
   );
   const foot = make('div', { class: 'foot' });
-  show(main, composeFrame(recent, branches, make('div', { class: 'head' }, make('div', {}, heading, facts), actions), history.element, pending, approvals, live.element, notice, foot));
+  show(
+    main,
+    composeFrame(
+      recent,
+      branches,
+      make('div', { class: 'head' }, make('div', {}, heading, facts), actions),
+      history.element,
+      pending,
+      approvals,
+      live.element,
+      notice,
+      foot,
+    ),
+  );
   const page = await look();
   adoptSpec(choice, run?.spec, page.metadata.model);
   adopted = choice.model;
-  if (run?.kind === 'flow') show(foot, make('p', { class: 'hint' }, make('a', { href: linkToRun(id) }, 'This conversation is a flow: see its run.')));
+  if (run?.kind === 'flow')
+    show(
+      foot,
+      make('p', { class: 'hint' }, make('a', { href: linkToRun(id) }, 'This conversation is a flow: see its run.')),
+    );
   else show(foot, composer.element);
   composer.adopt(id);
   tellShown();
@@ -358,27 +411,48 @@ async function showThread(main, signal, id, at) {
 
 // Ask for another conversation: a branch of this one, one of the latest, or one that contains words.
 async function chooseOther(id) {
-  const [family, recent] = await Promise.all([ask(`conversations/${encodeURIComponent(id)}/family`), ask(`conversations?limit=${RECENT}`)]);
-  const describe = (row, group) => ({ label: row.own_words || titleOf(row), group, id: row.id, facts: [count(row.canisters, 'message')] });
+  const [family, recent] = await Promise.all([
+    ask(`conversations/${encodeURIComponent(id)}/family`),
+    ask(`conversations?limit=${RECENT}`),
+  ]);
+  const describe = (row, group) => ({
+    label: row.own_words || titleOf(row),
+    group,
+    id: row.id,
+    facts: [count(row.canisters, 'message')],
+  });
   const known = new Set(family.data.map((row) => row.id));
-  const rows = [...family.data.map((row) => describe(row, 'Branches')), ...recent.data.filter((row) => !known.has(row.id)).map((row) => describe(row, 'Latest'))];
+  const rows = [
+    ...family.data.map((row) => describe(row, 'Branches')),
+    ...recent.data.filter((row) => !known.has(row.id)).map((row) => describe(row, 'Latest')),
+  ];
   const find = async (words) => {
     const { data } = await ask(`conversations?${new URLSearchParams({ query: words, limit: '20' })}`);
     return data.map((hit) => ({ label: hit.name || hit.snippet, group: 'Found', id: hit.id }));
   };
-  const chosen = await choose('Compare with', rows.filter((row) => row.id !== id), { find, placeholder: 'Compare with a branch or another conversation' });
+  const chosen = await choose(
+    'Compare with',
+    rows.filter((row) => row.id !== id),
+    { find, placeholder: 'Compare with a branch or another conversation' },
+  );
   return chosen?.id;
 }
 
 function composeField(text) {
-  const field = make('textarea', { rows: Math.min(12, text.split('\n').length + 1), dir: 'auto', 'aria-label': 'Edit the message' });
+  const field = make('textarea', {
+    rows: Math.min(12, text.split('\n').length + 1),
+    dir: 'auto',
+    'aria-label': 'Edit the message',
+  });
   field.value = text;
   return field;
 }
 
 // Return whether the daemon takes all contents of a message again: texts, and media that it has stored.
 function isSendable({ content }) {
-  return content.every(({ type, content_id: contentId }) => type === 'text' || type === 'cache' || (MEDIA.has(type) && contentId));
+  return content.every(
+    ({ type, content_id: contentId }) => type === 'text' || type === 'cache' || (MEDIA.has(type) && contentId),
+  );
 }
 
 function tellParts(content) {

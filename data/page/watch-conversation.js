@@ -15,7 +15,12 @@ export function composeConversation(signal, tell) {
   const facts = make('p', { class: 'facts about', 'aria-live': 'polite', hidden: true });
   const place = make('div', { class: 'messages' });
   const live = composeLive();
-  const element = make('div', { class: 'transcript', tabindex: '0', role: 'group', 'aria-label': 'Messages' }, place, live.element);
+  const element = make(
+    'div',
+    { class: 'transcript', tabindex: '0', role: 'group', 'aria-label': 'Messages' },
+    place,
+    live.element,
+  );
   const whole = make('div', { class: 'conversation' }, facts, element);
   let shown = '';
   const watched = new MutationObserver(() => {
@@ -27,7 +32,9 @@ export function composeConversation(signal, tell) {
 
   // Read the messages that are not shown yet, of the conversation that is shown by then.
   function look() {
-    looking = looking.catch(() => {}).then(() => (shown ? composeMessages(place, shown, signal).catch(ignoreMissing) : null));
+    looking = looking
+      .catch(() => {})
+      .then(() => (shown ? composeMessages(place, shown, signal).catch(ignoreMissing) : null));
     return looking;
   }
   async function open(id, about = null) {

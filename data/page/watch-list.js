@@ -4,19 +4,60 @@ import { linkToRun } from './links.js';
 import { ask } from './service.js';
 import { keep, tellShown } from './shell.js';
 import { readConditions, writeConditions } from './watch.js';
-import { count, isSame, markState, nameState, tellDuration, tellMoment, tellMoney, tellWork, titleOf } from './words.js';
+import {
+  count,
+  isSame,
+  markState,
+  nameState,
+  tellDuration,
+  tellMoment,
+  tellMoney,
+  tellWork,
+  titleOf,
+} from './words.js';
 
 const PAGE = 50;
 const TYPING = 250;
 const STATES = ['working', 'waiting', 'queued', 'due', 'broken_off', 'stopped', 'ended'];
 const HOUR = 3600;
 const CHOICES = {
-  state: [['', 'Any state'], ['failed', 'failed'], ['succeeded', 'succeeded'], ...STATES.map((each) => [each, nameState(each)])],
-  kind: [['', 'Any kind'], ['conversation', 'conversations'], ['flow', 'flows']],
-  within: [['', 'Any time'], [HOUR, 'last hour'], [24 * HOUR, 'last 24 hours'], [7 * 24 * HOUR, 'last 7 days'], [30 * 24 * HOUR, 'last 30 days']],
-  min_cents: [['', 'Any cost'], [0.01, 'has a price'], [1, '1 ¢ or more'], [10, '10 ¢ or more'], [100, '$1 or more'], [1000, '$10 or more']],
+  state: [
+    ['', 'Any state'],
+    ['failed', 'failed'],
+    ['succeeded', 'succeeded'],
+    ...STATES.map((each) => [each, nameState(each)]),
+  ],
+  kind: [
+    ['', 'Any kind'],
+    ['conversation', 'conversations'],
+    ['flow', 'flows'],
+  ],
+  within: [
+    ['', 'Any time'],
+    [HOUR, 'last hour'],
+    [24 * HOUR, 'last 24 hours'],
+    [7 * 24 * HOUR, 'last 7 days'],
+    [30 * 24 * HOUR, 'last 30 days'],
+  ],
+  min_cents: [
+    ['', 'Any cost'],
+    [0.01, 'has a price'],
+    [1, '1 ¢ or more'],
+    [10, '10 ¢ or more'],
+    [100, '$1 or more'],
+    [1000, '$10 or more'],
+  ],
 };
-const NAMES = { state: 'State', kind: 'Kind', within: 'Time', min_cents: 'Cost', model: 'Model', tag: 'Label', since: 'From', until: 'To' };
+const NAMES = {
+  state: 'State',
+  kind: 'Kind',
+  within: 'Time',
+  min_cents: 'Cost',
+  model: 'Model',
+  tag: 'Label',
+  since: 'From',
+  until: 'To',
+};
 const ENDED = { failed: 'true', succeeded: 'false' };
 
 export async function showRuns(main, signal) {
@@ -49,7 +90,8 @@ export async function showRuns(main, signal) {
     const sought = String(conditions);
     try {
       await look();
-      if (sought === String(conditions)) say(hasMore ? `More than ${count(runs.size, 'run')}.` : `${count(runs.size, 'run')} found.`, true);
+      if (sought === String(conditions))
+        say(hasMore ? `More than ${count(runs.size, 'run')}.` : `${count(runs.size, 'run')} found.`, true);
     } catch (error) {
       if (!signal.aborted) complain(error);
     }
@@ -91,7 +133,10 @@ export async function showRuns(main, signal) {
   }
 
   function order() {
-    const later = (one, other) => Date.parse(other.updated) - Date.parse(one.updated) || compareTexts(other.updated, one.updated) || compareTexts(other.id, one.id);
+    const later = (one, other) =>
+      Date.parse(other.updated) - Date.parse(one.updated) ||
+      compareTexts(other.updated, one.updated) ||
+      compareTexts(other.id, one.id);
     return Array.from(runs.values()).sort(later);
   }
 
@@ -106,7 +151,8 @@ export async function showRuns(main, signal) {
       return element;
     });
     for (const id of rows.keys()) if (!runs.has(id)) rows.delete(id);
-    if (elements.length !== list.children.length || elements.some((each, index) => each !== list.children[index])) show(list, elements);
+    if (elements.length !== list.children.length || elements.some((each, index) => each !== list.children[index]))
+      show(list, elements);
     const isFiltered = String(conditions) !== '';
     none.textContent = isFiltered ? 'No run matches.' : 'There are no runs yet.';
     none.hidden = runs.size > 0;
@@ -143,13 +189,26 @@ function composeQuery(conditions) {
 }
 
 function composeFields(conditions, change, type) {
-  const query = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Search runs', placeholder: 'Search titles, models, labels and ids', on: { input: type, search: change } });
+  const query = make('input', {
+    type: 'search',
+    id: 'query',
+    autocomplete: 'off',
+    'aria-label': 'Search runs',
+    placeholder: 'Search titles, models, labels and ids',
+    on: { input: type, search: change },
+  });
   const inputs = { query };
   for (const [name, choices] of Object.entries(CHOICES)) {
-    inputs[name] = make('select', { id: name, on: { change } }, choices.map(([value, text]) => make('option', { value }, text)));
+    inputs[name] = make(
+      'select',
+      { id: name, on: { change } },
+      choices.map(([value, text]) => make('option', { value }, text)),
+    );
   }
-  for (const name of ['model', 'tag']) inputs[name] = make('input', { id: name, list: `${name}s`, autocomplete: 'off', on: { input: type, change } });
-  for (const name of ['since', 'until']) inputs[name] = make('input', { id: name, type: 'datetime-local', on: { change } });
+  for (const name of ['model', 'tag'])
+    inputs[name] = make('input', { id: name, list: `${name}s`, autocomplete: 'off', on: { input: type, change } });
+  for (const name of ['since', 'until'])
+    inputs[name] = make('input', { id: name, type: 'datetime-local', on: { change } });
   const lists = { model: make('datalist', { id: 'models' }), tag: make('datalist', { id: 'tags' }) };
   const label = (name) => make('label', { for: name }, NAMES[name], inputs[name]);
   const number = make('span', { class: 'count', hidden: true });
@@ -162,9 +221,26 @@ function composeFields(conditions, change, type) {
     'details',
     { class: 'filters' },
     make('summary', {}, 'Filters ', number),
-    make('div', { class: 'fields' }, ['kind', 'model', 'tag', 'within', 'since', 'until', 'min_cents'].map(label), Object.values(lists)),
+    make(
+      'div',
+      { class: 'fields' },
+      ['kind', 'model', 'tag', 'within', 'since', 'until', 'min_cents'].map(label),
+      Object.values(lists),
+    ),
   );
-  const element = make('form', { class: 'conditions', role: 'search', 'aria-label': 'Runs', on: { submit: (event) => (event.preventDefault(), change()) } }, query, label('state'), clear, further);
+  const element = make(
+    'form',
+    {
+      class: 'conditions',
+      role: 'search',
+      'aria-label': 'Runs',
+      on: { submit: (event) => (event.preventDefault(), change()) },
+    },
+    query,
+    label('state'),
+    clear,
+    further,
+  );
 
   function read() {
     const found = new URLSearchParams();
@@ -183,11 +259,16 @@ function composeFields(conditions, change, type) {
     return active.length;
   }
   function suggest({ models, tags }) {
-    for (const [place, values] of [[lists.model, models], [lists.tag, tags]]) {
-      if (place.children.length !== values.size) place.replaceChildren(...Array.from(values, (value) => make('option', { value })));
+    for (const [place, values] of [
+      [lists.model, models],
+      [lists.tag, tags],
+    ]) {
+      if (place.children.length !== values.size)
+        place.replaceChildren(...Array.from(values, (value) => make('option', { value })));
     }
   }
-  for (const [name, input] of Object.entries(inputs)) input.value = (input.type === 'datetime-local' ? importMoment : String)(conditions.get(name) ?? '');
+  for (const [name, input] of Object.entries(inputs))
+    input.value = (input.type === 'datetime-local' ? importMoment : String)(conditions.get(name) ?? '');
   for (const [name, input] of Object.entries(inputs)) {
     // A value of a shared address that is not among the choices.
     const value = conditions.get(name);
@@ -223,7 +304,11 @@ function composeRow(run) {
     'li',
     {},
     markState(run),
-    make('a', { href: linkToRun(run.id), id: `run-${run.id}`, class: 'title', title: titleOf(run) }, quote(titleOf(run))),
+    make(
+      'a',
+      { href: linkToRun(run.id), id: `run-${run.id}`, class: 'title', title: titleOf(run) },
+      quote(titleOf(run)),
+    ),
     make('span', { class: 'facts number time' }, tellDuration(tellWork(run))),
     make('span', { class: 'facts number tokens' }, run.tokens ? count(run.tokens, 'token') : ''),
     make('span', { class: 'facts number money' }, tellMoney(run.cents)),

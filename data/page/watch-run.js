@@ -26,7 +26,13 @@ export async function showRun(main, signal, id) {
   const approvals = make('div', { class: 'approvals' });
   const log = make('ol', { class: 'log', 'aria-label': 'Events', tabindex: '0' });
   const heading = make('h1', {}, quote(titleOf(run)));
-  const advice = make('p', { class: 'advice', hidden: true }, 'It continues where it was started, or with ', make('code', {}, `vibe runs resume ${id}`), '.');
+  const advice = make(
+    'p',
+    { class: 'advice', hidden: true },
+    'It continues where it was started, or with ',
+    make('code', {}, `vibe runs resume ${id}`),
+    '.',
+  );
   const verbs = composeVerbs(path, () => run, look, performs);
   const tree = composeStepTree(id, signal);
   const flow = run.kind === 'flow' ? composeFlow(path, signal, chooseNode) : null;
@@ -51,8 +57,19 @@ export async function showRun(main, signal, id) {
     make(
       'div',
       { class: 'watching' },
-      make('section', { class: 'course', 'aria-labelledby': 'steps-title' }, make('h2', { id: 'steps-title' }, 'Steps'), waterfall.element),
-      make('section', { class: 'speech', 'aria-labelledby': 'said-title' }, make('h2', { id: 'said-title' }, 'Conversation'), conversation.element, saying),
+      make(
+        'section',
+        { class: 'course', 'aria-labelledby': 'steps-title' },
+        make('h2', { id: 'steps-title' }, 'Steps'),
+        waterfall.element,
+      ),
+      make(
+        'section',
+        { class: 'speech', 'aria-labelledby': 'said-title' },
+        make('h2', { id: 'said-title' }, 'Conversation'),
+        conversation.element,
+        saying,
+      ),
     ),
     make('details', { class: 'events' }, make('summary', {}, 'Events'), log),
   );
@@ -87,7 +104,8 @@ export async function showRun(main, signal, id) {
   // A flow shows what is said now, until the user selects a step.
   async function followFlow() {
     const asking = tree.flatten().findLast(({ step }) => step.kind === 'visit' && step.conversations.length);
-    if (asking && !hasChosen) await conversation.show(asking.step.conversations[0], [make('b', {}, quote(nameStep(asking.step)))]);
+    if (asking && !hasChosen)
+      await conversation.show(asking.step.conversations[0], [make('b', {}, quote(nameStep(asking.step)))]);
     else await conversation.look();
   }
 
@@ -107,7 +125,9 @@ export async function showRun(main, signal, id) {
     saying.hidden = !OPEN.has(run.state) && Boolean(flow); // an ended flow takes no messages
     complain(null);
     const isIdle = run.state !== 'working';
-    (flow ? followFlow() : conversation.show(id)).then(() => conversation.settle(isIdle)).catch((error) => signal.aborted || complain(error));
+    (flow ? followFlow() : conversation.show(id))
+      .then(() => conversation.settle(isIdle))
+      .catch((error) => signal.aborted || complain(error));
     nameRun(run.name);
   }
   function nameRun(name) {
@@ -155,13 +175,22 @@ export async function showRun(main, signal, id) {
   function feedVisit({ type, data }) {
     if (type !== 'visit.event') return;
     const { node, visit, branch } = data.visits[0];
-    const row = tree.flatten().find(({ step, depth }) => !depth && step.kind === 'visit' && step.name === node && step.visit === visit && step.branch === branch);
+    const row = tree
+      .flatten()
+      .find(
+        ({ step, depth }) =>
+          !depth && step.kind === 'visit' && step.name === node && step.visit === visit && step.branch === branch,
+      );
     const { event } = data;
     if (row) conversation.feed(row.step.conversations[0], { type: NAMES[event.type] ?? event.type, data: { event } });
   }
 }
 
-const NAMES = { 'generation.started': 'step.started', 'generation.finished': 'step.completed', 'generation.failed': 'step.failed' };
+const NAMES = {
+  'generation.started': 'step.started',
+  'generation.finished': 'step.completed',
+  'generation.failed': 'step.failed',
+};
 
 function composeSummary(run) {
   const facts = [
@@ -176,7 +205,11 @@ function composeSummary(run) {
     run.origin ? ['Forked from', make('a', { href: linkToRun(run.origin) }, run.origin)] : null,
     ['Run', make('code', {}, run.id)],
   ];
-  return make('dl', {}, facts.filter(Boolean).map(([term, told]) => make('div', {}, make('dt', {}, term), make('dd', {}, told))));
+  return make(
+    'dl',
+    {},
+    facts.filter(Boolean).map(([term, told]) => make('div', {}, make('dt', {}, term), make('dd', {}, told))),
+  );
 }
 
 function composeVerbs(path, read, look, performs) {

@@ -61,7 +61,10 @@ export function composeStepTree(id, signal) {
       }
     }
   }
-  const order = (source) => Array.from(source.steps.values()).sort((one, other) => Date.parse(one.started) - Date.parse(other.started) || one.number - other.number);
+  const order = (source) =>
+    Array.from(source.steps.values()).sort(
+      (one, other) => Date.parse(one.started) - Date.parse(other.started) || one.number - other.number,
+    );
 
   // Rows in the order in which they are shown, each with its place in the tree.
   function flatten() {
@@ -71,7 +74,16 @@ export function composeStepTree(id, signal) {
       steps.forEach((step, index) => {
         const key = keyOf(source, step);
         const hasInner = step.conversations.length > 0;
-        const row = { key, step, depth, parent, conversation: source.id, position: index + 1, size: steps.length, isOpen: hasInner ? isOpen(key) : null };
+        const row = {
+          key,
+          step,
+          depth,
+          parent,
+          conversation: source.id,
+          position: index + 1,
+          size: steps.length,
+          isOpen: hasInner ? isOpen(key) : null,
+        };
         rows.push(row);
         if (!row.isOpen) return;
         for (const each of step.conversations) if (inner.has(each)) add(inner.get(each), depth + 1, row);

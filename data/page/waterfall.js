@@ -11,8 +11,22 @@ const LETTER = 6.5; // pixels of a letter of the words at a bar
 const IDLE_SHARE = 0.1; // a longer pause, as a share of the work, is shortened
 const MOST_PAUSES = 12; // only the longest ones
 const SHOWN_SHARE = 0.05;
-const KINDS = { model: 'Model request', tool: 'Call', approval: 'Approval', message: 'Message', stop: 'Stop', visit: 'Visit' };
-const STATES = { working: 'in progress', waiting: 'waiting', done: '', failed: 'failed', denied: 'denied', broken_off: 'broken off' };
+const KINDS = {
+  model: 'Model request',
+  tool: 'Call',
+  approval: 'Approval',
+  message: 'Message',
+  stop: 'Stop',
+  visit: 'Visit',
+};
+const STATES = {
+  working: 'in progress',
+  waiting: 'waiting',
+  done: '',
+  failed: 'failed',
+  denied: 'denied',
+  broken_off: 'broken off',
+};
 
 // `choose` receives the row that the user selects, and whether by keyboard; `toggle` the key of a
 // row whose inner steps are shown or hidden; `name` returns the name of a step.
@@ -26,9 +40,24 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
 
   const axis = make('div', { class: 'axis', 'aria-hidden': 'true' });
   const space = make('div', { class: 'space', role: 'presentation' });
-  const tree = make('div', { class: 'steps', role: 'tree', tabindex: '0', 'aria-label': 'Steps', on: { keydown: steer, click: point, scroll: draw, focus: draw, blur: draw } }, space);
+  const tree = make(
+    'div',
+    {
+      class: 'steps',
+      role: 'tree',
+      tabindex: '0',
+      'aria-label': 'Steps',
+      on: { keydown: steer, click: point, scroll: draw, focus: draw, blur: draw },
+    },
+    space,
+  );
   const zoom = make('input', { type: 'checkbox', id: 'zoom-steps', on: { change: draw } });
-  const zoomLabel = make('label', { for: 'zoom-steps', class: 'zoom', hidden: true }, zoom, ' Fit the time axis to the steps in view');
+  const zoomLabel = make(
+    'label',
+    { for: 'zoom-steps', class: 'zoom', hidden: true },
+    zoom,
+    ' Fit the time axis to the steps in view',
+  );
   const none = make('p', { class: 'none' }, 'No steps yet.');
   const element = make('div', { class: 'waterfall' }, axis, tree, zoomLabel, none);
   const watched = new ResizeObserver(draw);
@@ -56,7 +85,9 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
     const last = Math.min(rows.length, Math.ceil((tree.scrollTop + height) / ROW) + SPARE);
     const shown = rows.slice(first, last);
     const isZoomed = zoom.checked && !zoomLabel.hidden;
-    const range = isZoomed ? measure(rows.slice(first + (first ? SPARE : 0), last - (last < rows.length ? SPARE : 0))) : [0, 1];
+    const range = isZoomed
+      ? measure(rows.slice(first + (first ? SPARE : 0), last - (last < rows.length ? SPARE : 0)))
+      : [0, 1];
     const width = axis.firstChild?.clientWidth || 1;
     const keys = new Set(shown.map((row) => row.key));
     for (const [key, each] of elements) if (!keys.has(key)) (each.remove(), elements.delete(key));
@@ -99,7 +130,8 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
       'aria-label': describe(step, title, seconds, scale.passed(startOf(step))),
     };
     if (row.isOpen !== null) attributes['aria-expanded'] = row.isOpen;
-    for (const [attribute, value] of Object.entries(attributes)) if (each.getAttribute(attribute) !== String(value)) each.setAttribute(attribute, String(value));
+    for (const [attribute, value] of Object.entries(attributes))
+      if (each.getAttribute(attribute) !== String(value)) each.setAttribute(attribute, String(value));
     const { twist, label, bar, text } = each.parts;
     each.style.setProperty('--depth', String(Math.min(row.depth, 6)));
     write(twist, row.isOpen === null ? '' : row.isOpen ? '▾' : '▸');
@@ -164,7 +196,14 @@ export function composeWaterfall({ choose, toggle, name = (step) => step.name })
     const row = rows[index];
     if (!row) return;
     const page = Math.max(1, Math.floor(tree.clientHeight / ROW) - 1);
-    const moves = { ArrowDown: index + 1, ArrowUp: index - 1, PageDown: index + page, PageUp: index - page, Home: 0, End: rows.length - 1 };
+    const moves = {
+      ArrowDown: index + 1,
+      ArrowUp: index - 1,
+      PageDown: index + page,
+      PageUp: index - page,
+      Home: 0,
+      End: rows.length - 1,
+    };
     if (event.key in moves) activate(moves[event.key]);
     else if (event.key === 'Enter' || event.key === ' ') select(row, true);
     else if (event.key === 'ArrowRight' && row.isOpen === false) toggle(row.key);
@@ -244,17 +283,27 @@ export function composeFacts(step, name = (each) => each.name) {
     step.tokens ? count(step.tokens, 'token') : '',
     tellMoney(step.cents),
   ].filter(Boolean);
-  return [make('b', {}, quote(describeName(step, name))), ` ${facts.join(' · ')} · `, tellMoment(step.started), step.detail ? [' · ', quote(reveal(step.detail))] : null];
+  return [
+    make('b', {}, quote(describeName(step, name))),
+    ` ${facts.join(' · ')} · `,
+    tellMoment(step.started),
+    step.detail ? [' · ', quote(reveal(step.detail))] : null,
+  ];
 }
 
 // Places of moments between 0 and 1. Long pauses, in which nothing works, are shortened.
 export function composeScale(steps, now) {
-  const isWork = (step) => step.state !== 'waiting' && step.kind !== 'approval' && !(step.kind === 'visit' && step.conversations.length);
+  const isWork = (step) =>
+    step.state !== 'waiting' && step.kind !== 'approval' && !(step.kind === 'visit' && step.conversations.length);
   const edges = steps.flatMap((step) => [startOf(step), endOf(step, now)]);
   const begin = edges.reduce((least, each) => Math.min(least, each), Infinity);
   const end = edges.reduce((most, each) => Math.max(most, each), -Infinity);
-  if (!edges.length || !Number.isFinite(end - begin)) return { place: () => 0, passed: () => 0, pauses: [], survey: () => [] };
-  const busy = steps.filter(isWork).map((step) => [startOf(step), endOf(step, now)]).sort((one, other) => one[0] - other[0]);
+  if (!edges.length || !Number.isFinite(end - begin))
+    return { place: () => 0, passed: () => 0, pauses: [], survey: () => [] };
+  const busy = steps
+    .filter(isWork)
+    .map((step) => [startOf(step), endOf(step, now)])
+    .sort((one, other) => one[0] - other[0]);
   const pauses = [];
   let reached = begin;
   for (const [from, to] of [...busy, [end, end]]) {
@@ -307,7 +356,8 @@ export function composeScale(steps, now) {
         }
         if (at > high + 1e-9) break;
         const isHidden = shortened.some(([from, to]) => at > place(from) - 0.03 * (high - low) && at < place(to));
-        if (!isHidden && (!ticks.length || at - ticks.at(-1)[0] >= 0.12 * (high - low))) ticks.push([at, tellTick(moment - begin, step)]);
+        if (!isHidden && (!ticks.length || at - ticks.at(-1)[0] >= 0.12 * (high - low)))
+          ticks.push([at, tellTick(moment - begin, step)]);
       }
       return ticks.filter(([at]) => at <= low + 0.94 * (high - low));
     },
@@ -327,7 +377,12 @@ function tellTick(seconds, step) {
 
 function round(seconds) {
   if (!(seconds > 0)) return 1;
-  if (seconds > 1) return [2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400].find((each) => each >= seconds) ?? 86_400 * Math.ceil(seconds / 86_400);
+  if (seconds > 1)
+    return (
+      [2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400].find(
+        (each) => each >= seconds,
+      ) ?? 86_400 * Math.ceil(seconds / 86_400)
+    );
   const power = 10 ** Math.floor(Math.log10(seconds));
   return power * ([1, 2, 5, 10].find((each) => each * power >= seconds) ?? 10);
 }

@@ -1,7 +1,16 @@
 // Format states, times, money and arguments as text.
 import { make } from './elements.js';
 
-const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', broken_off: '!', stopped: '■', ended: '✓', failed: '!' };
+const MARKS = {
+  queued: '…',
+  working: '▶',
+  waiting: '?',
+  due: '…',
+  broken_off: '!',
+  stopped: '■',
+  ended: '✓',
+  failed: '!',
+};
 
 export function nameState(state) {
   return state.replace('_', ' ');
@@ -42,7 +51,11 @@ export function tellDuration(seconds) {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
-  const [days, hours, minutes] = [Math.floor(whole / 86_400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60];
+  const [days, hours, minutes] = [
+    Math.floor(whole / 86_400),
+    Math.floor(whole / 3600) % 24,
+    Math.floor(whole / 60) % 60,
+  ];
   if (days) return `${days} d ${hours} h`;
   return hours ? `${hours} h ${minutes} min` : `${minutes} min ${whole % 60} s`;
 }
