@@ -62,7 +62,8 @@ from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.owners import read_owner, read_subject
 from vibe_llms.runs.parts import survey_parts
 from vibe_llms.runs.patience import retry_for
-from vibe_llms.runs.steps import StepIndex, StepPage
+from vibe_llms.runs.step_indexing import StepIndex
+from vibe_llms.runs.steps import StepPage
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES

@@ -72,7 +72,7 @@ _ONLY_TEXTS: Final[frozenset[type]] = frozenset((TextualContent,))
 
 
 class _Contents(NamedTuple):
-    """What a conversation contains.
+    """Summary of the contents of a conversation, by class.
 
     Attributes:
         canisters: The conversation.

@@ -22,7 +22,9 @@ from vibe_llms.events.flow import (
 from vibe_llms.exceptions import StoreError, TransportError, UnknownConversationError
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.steps import RunStep, StepFold, StepIndex
+from vibe_llms.runs.step_folding import StepFold
+from vibe_llms.runs.step_indexing import StepIndex
+from vibe_llms.runs.steps import RunStep
 
 RUN = "a" * 32
 
@@ -203,7 +205,7 @@ def test_only_new_lines_are_read_and_large_runs_do_not_stay(
         feed(folded, logged)
 
     monkeypatch.setattr(StepFold, "feed", count)
-    monkeypatch.setattr("vibe_llms.runs.steps._KEPT_STEPS", 6)
+    monkeypatch.setattr("vibe_llms.runs.step_indexing._KEPT_STEPS", 6)
     for identity in ("a" * 32, "b" * 32):
         run = compose()
         run.identity = identity

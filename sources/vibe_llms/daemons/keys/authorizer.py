@@ -198,7 +198,7 @@ class KeyGrant:
 
     @property
     def is_operator(self) -> bool:
-        """Whether the client may operate the daemon."""
+        """Permission to operate the daemon."""
         return self._key.operator
 
     def admits(self, model: str) -> bool:
