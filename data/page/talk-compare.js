@@ -3,8 +3,10 @@ import { complain, loadStyle, make, press, quote, say, show } from './elements.j
 import { linkToTalk } from './links.js';
 import { linkToComparison } from './branches.js';
 import { WORDS } from './messages.js';
+import { choose } from './palette.js';
 import { ask } from './service.js';
 import { tellShown } from './shell.js';
+import { RECENT } from './talk-new.js';
 import { count, reveal, titleOf } from './words.js';
 
 const PAGE = 20;
@@ -138,4 +140,33 @@ function shorten(text, isFirst, isLast) {
     after ? lines.slice(-after).join('\n') : '',
   ];
   return parts.filter(Boolean).join('\n');
+}
+
+// Ask for another conversation: a branch of this one, one of the latest, or one that contains words.
+export async function chooseOther(id) {
+  const [family, recent] = await Promise.all([
+    ask(`conversations/${encodeURIComponent(id)}/family`),
+    ask(`conversations?limit=${RECENT}`),
+  ]);
+  const describe = (row, group) => ({
+    label: row.own_words || titleOf(row),
+    group,
+    id: row.id,
+    facts: [count(row.canisters, 'message')],
+  });
+  const known = new Set(family.data.map((row) => row.id));
+  const rows = [
+    ...family.data.map((row) => describe(row, 'Branches')),
+    ...recent.data.filter((row) => !known.has(row.id)).map((row) => describe(row, 'Latest')),
+  ];
+  const find = async (words) => {
+    const { data } = await ask(`conversations?${new URLSearchParams({ query: words, limit: '20' })}`);
+    return data.map((hit) => ({ label: hit.name || hit.snippet, group: 'Found', id: hit.id }));
+  };
+  const chosen = await choose(
+    'Compare with',
+    rows.filter((row) => row.id !== id),
+    { find, placeholder: 'Compare with a branch or another conversation' },
+  );
+  return chosen?.id;
 }

@@ -10,13 +10,12 @@ import { composeComposer } from './composer.js';
 import { composeLive } from './live.js';
 import { readText, tellFirstWords } from './messages.js';
 import { composeChoices, readOffers, recallChoice } from './models.js';
-import { choose } from './palette.js';
 import { collect, OPEN } from './runs.js';
 import { tellShown } from './shell.js';
 import { composeHistory } from './talk-history.js';
-import { composeAdvice, composeFrame, composeRecent, exportChoice, RECENT, showNew } from './talk-new.js';
+import { composeAdvice, composeFrame, composeRecent, exportChoice, showNew } from './talk-new.js';
 import { composeText } from './texts.js';
-import { count, markState, titleOf } from './words.js';
+import { count, markState } from './words.js';
 
 const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
 const MEDIA = new Set(['image', 'audio', 'video', 'file']);
@@ -326,6 +325,7 @@ async function showThread(main, signal, id, at) {
     });
   const compare = () =>
     attempt(async () => {
+      const { chooseOther } = await import('./talk-compare.js');
       const other = await chooseOther(id);
       if (other) location.hash = linkToComparison(id, other);
     });
@@ -407,35 +407,6 @@ async function showThread(main, signal, id, at) {
   show(composer.chips, chips.model, chips.tools);
   history.update();
   showEnding();
-}
-
-// Ask for another conversation: a branch of this one, one of the latest, or one that contains words.
-async function chooseOther(id) {
-  const [family, recent] = await Promise.all([
-    ask(`conversations/${encodeURIComponent(id)}/family`),
-    ask(`conversations?limit=${RECENT}`),
-  ]);
-  const describe = (row, group) => ({
-    label: row.own_words || titleOf(row),
-    group,
-    id: row.id,
-    facts: [count(row.canisters, 'message')],
-  });
-  const known = new Set(family.data.map((row) => row.id));
-  const rows = [
-    ...family.data.map((row) => describe(row, 'Branches')),
-    ...recent.data.filter((row) => !known.has(row.id)).map((row) => describe(row, 'Latest')),
-  ];
-  const find = async (words) => {
-    const { data } = await ask(`conversations?${new URLSearchParams({ query: words, limit: '20' })}`);
-    return data.map((hit) => ({ label: hit.name || hit.snippet, group: 'Found', id: hit.id }));
-  };
-  const chosen = await choose(
-    'Compare with',
-    rows.filter((row) => row.id !== id),
-    { find, placeholder: 'Compare with a branch or another conversation' },
-  );
-  return chosen?.id;
 }
 
 function composeField(text) {

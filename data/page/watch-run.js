@@ -6,6 +6,7 @@ import { composeEvent } from './events.js';
 import { composeFlow } from './flows.js';
 import { placeApprovals } from './approvals.js';
 import { collect, OPEN } from './runs.js';
+import { tellShown } from './shell.js';
 import { readConditions, writeConditions } from './watch.js';
 import { composeConversation } from './watch-conversation.js';
 import { composeStepTree } from './watch-steps.js';
