@@ -196,3 +196,16 @@ def test_subjects_without_trials_do_not_fail(vibe: Vibe, home: Path) -> None:
     shown = vibe("eval", str(path), "--case", "given")
 
     assert (shown.code, shown.out) == (0, "")
+
+
+def test_a_report_of_another_suite_is_remarked(vibe: Vibe, home: Path) -> None:
+    path = write_suite(home, PASSING)
+    vibe("eval", str(path), "-o", "one.json")
+    other = home / "other.toml"
+    other.write_text(PASSING, "utf-8")
+
+    same = vibe("eval", str(path), "--against", "one.json")
+    different = vibe("eval", str(other), "--against", "one.json")
+
+    assert "Warning" not in same.err
+    assert "one.json is a report of the suite 'suite', not 'other'." in different.err

@@ -81,7 +81,10 @@ async def run(
     earlier = None if against is None else read_report(against)
     application = load_application(yes=yes)
     warn_untrusted(application.configuration)
-    evaluation = Evaluation(read_suite(suite), EvalOptions(**options), application=application)
+    tested = read_suite(suite)
+    if earlier is not None and earlier.suite != tested.name:
+        note(f"Warning: {against} is a report of the suite {earlier.suite!r}, not {tested.name!r}.")
+    evaluation = Evaluation(tested, EvalOptions(**options), application=application)
     try:
         async with evaluation:
             forecast = await evaluation.forecast()
