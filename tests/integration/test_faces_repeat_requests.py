@@ -67,3 +67,22 @@ async def test_a_chat_whose_id_has_line_breaks_is_resumed(tmp_path: Path) -> Non
         async with face.daemon.session.get(address) as answer:
             assert answer.status == 200
             assert b"tool-approval-request" in await answer.read()
+
+
+async def test_one_of_several_equal_edits_begins_a_branch(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/ai-sdk") as face:
+        spec = face.write_script([say("One.")], [say("Two.")])
+        message = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello."}]}
+        body = {"id": "chat", "messages": [message], "run": spec}
+        await face.post(body)
+        edited = {**message, "parts": [{"type": "text", "text": "Good evening."}]}
+        body = {**body, "messages": [edited], "messageId": "1"}
+
+        async def send() -> int:
+            async with face.daemon.session.post(face.url, json=body) as answer:
+                await answer.read()
+                return answer.status
+
+        statuses = {*await asyncio.gather(*[send() for _ in range(6)])}
+        assert statuses in ({200, 409}, {200})
+        assert count_requested(face, "Good evening.") == 1

@@ -161,6 +161,9 @@ async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
 
     Args:
         count: Number of messages to share.
+
+    Raises:
+        RequestError: There are too many branches, or another request has begun this one.
     """
     identity = _name_branch(thread.id, thread.subject, thread.branch + 1)
     if thread.branch + 1 >= _MAX_BRANCHES:
@@ -168,7 +171,14 @@ async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
 
     def fork() -> None:
         metadata = runs.ensure_access(thread.conversation, thread.subject)
-        runs.store.fork(thread.conversation, from_index=count, child=identity)
+        try:
+            runs.store.fork(thread.conversation, from_index=count, child=identity)
+        except StoreError as error:
+            with suppress(StoreError):
+                runs.store.read_metadata(identity)  # raises if it does not exist
+                detail = "Another request has begun a branch of the thread; send this one again."
+                raise refuse("run", detail) from error
+            raise
         adopt_fork(runs.store, identity, metadata, thread.subject)
 
     await asyncio.to_thread(fork)
