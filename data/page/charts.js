@@ -158,12 +158,13 @@ function drawLabels(x, place, formatX, width) {
   const span = x.length > 1 && typeof x[0] === 'number' ? x.at(-1) - x[0] : 0;
   const minutes = [5, 10, 15, 30, 60].find((each) => span / (each * 60_000) <= many) ?? 60;
   const isShown = (each, index) => (span ? each % (minutes * 60_000) === 0 : index % step === 0);
+  const findAnchor = (index) => (!index ? 'start' : place(index) > width - 40 ? 'end' : 'middle');
   return x.map((each, index) =>
     !isShown(each, index)
       ? null
       : draw(
           'text',
-          { class: 'tick', x: place(index), y: HEIGHT - 6, 'text-anchor': index ? 'middle' : 'start' },
+          { class: 'tick', x: place(index), y: HEIGHT - 6, 'text-anchor': findAnchor(index) },
           formatX(each),
         ),
   );

@@ -1,6 +1,6 @@
 // Keys of clients: list, add, limit, revoke.
 import { askUser, complain, composeCopy, make, press, quote, say, show } from './elements.js';
-import { ask, post } from './service.js';
+import { ask, isOwn, post } from './service.js';
 import { keep, tellShown } from './shell.js';
 import { composeBar } from './charts.js';
 import { composeMark, composeTable, isMissing, tellCents } from './operate-words.js';
@@ -154,7 +154,9 @@ async function changeLimits(key) {
   );
   if (!fields) return false;
   const limits = readLimits(fields);
-  if (fields.expires.trim() === before.expires) delete limits.expires;
+  // Only what was changed here: another operator may have changed the rest.
+  for (const [name] of FIELDS) if (fields[name].trim() === String(before[name] ?? '')) delete limits[name];
+  if (!Object.keys(limits).length) return false;
   await ask(`operate/keys/${encodeURIComponent(key.id)}`, { method: 'PATCH', body: limits });
   say(`Limits of ${key.name} set.`);
   return true;
@@ -162,7 +164,8 @@ async function changeLimits(key) {
 
 // Ask, and revoke a key; resolve to whether it was revoked.
 async function revoke(key) {
-  const more = key.operator ? ' It may operate this gateway.' : '';
+  const own = ' It is the key that you use here: this page will refuse you.';
+  const more = isOwn(key.id) ? own : key.operator ? ' It may operate this gateway.' : '';
   if (!(await askUser(`Revoke the key of ${key.name}? Its next request is refused.${more}`, [], 'Revoke')))
     return false;
   await post(`operate/keys/${encodeURIComponent(key.id)}/revoke`);

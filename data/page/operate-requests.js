@@ -143,7 +143,7 @@ function composeRows(rows, open, redraw) {
   });
   return make(
     'table',
-    { class: 'sheet cards', 'aria-label': 'Requests' },
+    { class: 'sheet cards requests', 'aria-label': 'Requests' },
     make(
       'thead',
       {},
@@ -161,6 +161,8 @@ function composeRows(rows, open, redraw) {
 function composeDetails(row) {
   const facts = [
     ['Id', make('code', {}, quote(row.id))],
+    ['Key', row.key ? quote(row.key) : ''],
+    ['Model', quote(row.model)],
     ['Client', row.client],
     ['Path', quote(row.path)],
     [

@@ -77,7 +77,9 @@ function readRates({ requests, failed, bucket_seconds: seconds, recent }, x) {
         failed.reduce((sum, each) => sum + each, 0),
         'request',
       )} of the hour failed.`
-    : 'No requests in the last hour.';
+    : recent.requests
+      ? 'The first requests are in the present step, which is not in the chart yet.'
+      : 'No requests in the last hour.';
   const series = [
     { label: 'all', tone: 'tone-1', values: rates },
     { label: 'failed', tone: 'bad dashed', values: failed.map((each) => each / seconds) },

@@ -25,6 +25,11 @@ export function adoptKey(key) {
   document.dispatchEvent(new Event('key'));
 }
 
+// Return whether the key in use has a public part.
+export function isOwn(id) {
+  return (sessionStorage.getItem(KEY) ?? '').startsWith(`vk-${id}-`);
+}
+
 // Drafts and choices, while the tab is open and the key is the same.
 export function remember(name, text) {
   try {

@@ -145,6 +145,29 @@ async def test_a_key_is_added_and_shown_once(tab: Tab, tmp_path: Path) -> None:
         await tab.wait_for_text("already exists", "#trouble")
 
 
+async def test_own_keys_unchanged_limits_and_long_names(tab: Tab, tmp_path: Path) -> None:
+    """The own key is revoked knowingly, limits of others stay, and rows stay low."""
+    async with Simulator() as simulator, operate(tmp_path, simulator.url) as gateway:
+        key = create_key(gateway.keys, "ada", operator=True)
+        await gateway.converse(key, "nonsense-" * 33)
+        await tab.visit(f"{gateway.url}/page/#key={gateway.key}")
+        await tab.wait_for_text("in the present step", "#rate")
+        await show(tab, "keys")
+        await tab.click(f"#limit-{key[3:11]}")
+        await tab.wait_for("document.querySelector('#asking').open")
+        await gateway.ask("PATCH", f"/operate/keys/{key[3:11]}", {"models": ["gpt-*"]})
+        await tab.evaluate("document.querySelector('#asked-cents_per_day').value = '7'")
+        await tab.evaluate("document.querySelector('#asking form').requestSubmit()")
+        await tab.wait_for_text("gpt-*; 7 ¢ a day")
+        for own, words in ((gateway.key, "this page will refuse you"), (key, "It may operate")):
+            await tab.click(f"#revoke-{own[3:11]}")
+            await tab.wait_for_text(words, "#asking")
+            await tab.press("Escape")
+            await tab.wait_for("!document.querySelector('#asking').open")
+        await show(tab, "requests")
+        assert await tab.evaluate("document.querySelector('main tbody tr').offsetHeight") < 60
+
+
 async def test_a_clients_key_sees_nothing_but_why(tab: Tab, tmp_path: Path) -> None:
     async with Simulator() as simulator, operate(tmp_path, simulator.url) as gateway:
         client = create_key(gateway.keys, "ada")

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from vibe_llms.daemons.gateway.batches.vendor_following import WAY
 from vibe_llms.daemons.gateway.operate.entries import (
     MOST_CHARACTERS,
     RequestEntry,
@@ -176,8 +177,9 @@ def _count(bucket: Bucket, record: CallRecord) -> None:
         if not attempts or not attempts[-1].error:
             status = str(record.status) if record.status >= 400 else ""
             _note(counts, f"{status} {error}".strip())
-    elif record.status != _SWITCHED and (record.way or record.cache):
-        # The time to a refusal, or of a retrieval or a whole connection, is not that to an answer.
+    elif record.status != _SWITCHED and record.way != WAY and (record.way or record.cache):
+        # The time to a refusal, or of a retrieval, a whole connection or a vendor's batch, is not
+        # that to an answer.
         step = find_step(record.seconds)
         counts.steps[step] = counts.steps.get(step, 0) + 1
         if record.streamed and record.first_seconds is not None:

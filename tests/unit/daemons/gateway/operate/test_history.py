@@ -116,6 +116,7 @@ def test_only_the_time_to_an_answer_counts() -> None:
     history(produce_record(clock, seconds=3, way="", cache="hit"))
     for seconds, fields in (
         (600, {"status": 101}),  # a connection
+        (40_000, {"way": "batch"}),  # a batch of the vendor ended
         (0.001, {"status": 401, "error": "access"}),
         (0.001, {"way": ""}),  # a stored response is retrieved
         (7, {"status": 499, "error": GONE}),
