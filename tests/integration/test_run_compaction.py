@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,7 @@ from vibe_llms.conversations.compaction import find_summary, read_whole
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
-from vibe_llms.events.runs import StopRequestedEvent
+from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
@@ -353,6 +354,32 @@ async def test_a_stop_reaches_the_fork(tmp_path: Path, monkeypatch: pytest.Monke
         assert (await premises.wait(fork, "stopped")).steps == 0
         await premises.runs.resume(fork)
         await premises.wait(fork, "ended")
+
+
+async def test_a_message_just_before_the_end_is_answered_in_the_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the parent's window has room for it."""
+    spec = attrs.evolve(furnish(tmp_path), window="", compact=True)
+    async with Premises(tmp_path) as premises:
+        talk, end = store_talk(premises, 8), RunCompaction._end
+
+        async def send_and_end(compaction: RunCompaction, *args: Any, **fields: Any) -> None:
+            monkeypatch.setattr(RunCompaction, "_end", end)
+            late = MessageReceivedEvent(canister=UserCanister("Late"), message_id="m")
+            premises.store.open_inbox(talk.id).put(late)
+            await end(compaction, *args, **fields)
+
+        monkeypatch.setattr(RunCompaction, "_end", send_and_end)
+        fork = await continue_run(premises, spec, talk, "What now?")
+        for _ in range(2000):
+            if (told := tell(premises.store.read(fork).canisters[-1:])) == ["You said: La"]:
+                break
+            await asyncio.sleep(0.01)
+        assert told == ["You said: La"]
+        parent = await premises.wait(talk.id, "ended")
+    assert (parent.reason, parent.continued_in) == ("continued", fork)
+    assert tell(premises.store.read(talk.id).canisters[-1:]) == ["Late"]
 
 
 @pytest.mark.slow

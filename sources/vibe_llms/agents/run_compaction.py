@@ -116,6 +116,9 @@ class RunCompaction:
         """
         if self.claimed.is_new or not self._is_at_turn():
             return None
+        has_moved = any(isinstance(each, RunContinuedEvent) for each in self._since)
+        if has_moved and await asyncio.to_thread(self._find_continued):
+            return await self._move()  # a message was sent just before the end
         candidate = self.claimed.conversation.copy()
         candidate.add_canisters(self._find_unsaved())
         planned = await self.engine.plan_compaction(candidate, is_needed=self.is_requested)
@@ -164,7 +167,8 @@ class RunCompaction:
 
     # --- moving ----------------------------------------------------------------------------------
 
-    async def _move(self, plan: CompactionPlan, ask: Ask) -> str:
+    async def _move(self, plan: CompactionPlan | None = None, ask: Ask | None = None) -> str:
+        """Continue in the fork, which is planned, or was stored before."""
         conversation, log = self.claimed.conversation, self.claimed.take()
         journal = ConversationJournal(conversation, self.store, waits=True)
         journal.log, identity = log, conversation.id
@@ -183,11 +187,13 @@ class RunCompaction:
                 run_id=identity,
                 conversation_id=identity,
                 length=len(conversation),
-                model=str(plan.descriptor),
+                model=self.spec.model if plan is None else str(plan.descriptor),
             )
             await context.emit(started)
-            fork = await asyncio.to_thread(self._find_fork)
+            fork = await asyncio.to_thread(lambda: self._find_continued() or self._find_fork())
             if not fork:
+                assert plan is not None
+                assert ask is not None
                 canisters = await self._summarize(plan, ask, context)
                 if canisters is None:
                     return ""
@@ -254,6 +260,16 @@ class RunCompaction:
         await self._end(context, reason="continued", detail=detail)
 
     # --- in a thread -----------------------------------------------------------------------------
+
+    def _find_continued(self) -> str:
+        """Return the fork to which this request has moved; empty if none, or deleted."""
+        identity = self.claimed.conversation.id
+        for event in reversed(self._since):
+            if isinstance(event, RunContinuedEvent) and event.continues == identity:
+                with suppress(UnknownConversationError):
+                    self.store.read_metadata(event.conversation)
+                    return event.conversation
+        return ""
 
     def _find_fork(self) -> str:
         """Return the fork that a killed worker has stored; empty without one."""
