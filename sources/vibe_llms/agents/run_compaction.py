@@ -117,7 +117,7 @@ class RunCompaction:
         if self.claimed.is_new or not self._is_at_turn():
             return None
         has_moved = any(isinstance(each, RunContinuedEvent) for each in self._since)
-        if has_moved and await asyncio.to_thread(self._find_continued):
+        if has_moved and await asyncio.to_thread(self._find_continued) != "":
             return await self._move()  # a message was sent just before the end
         candidate = self.claimed.conversation.copy()
         candidate.add_canisters(self._find_unsaved())
