@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -176,10 +177,10 @@ class PredicateJudge(JudgeRunner):
     async def _rule(self, exhibit: Exhibit) -> Ruling:
         case = exhibit.case
         variables = {
-            **case.variables,
+            **copy.deepcopy(dict(case.variables)),  # functions may change them
             "case": case.name,
             "prompt": exhibit.prompt,
-            "expected": case.expected,
+            "expected": copy.deepcopy(case.expected),
         }
         context = PredicateContext(variables=variables)
         return await ask_predicate(self._predicates, self._name, exhibit.answer.text, context)

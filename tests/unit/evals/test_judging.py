@@ -11,7 +11,7 @@ import pytest
 
 from support.evals.suites import replace_script, run_in, script_model, write_judgment
 from vibe_llms.evals.reports import read_report
-from vibe_llms.evals.suites import EvalCase, EvalJudge, Suite
+from vibe_llms.evals.suites import EvalCase, EvalJudge, EvalSubject, Suite
 from vibe_llms.evals.trials import JudgeVerdict
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.plugins.specification.flows import PredicateContext
@@ -235,3 +235,22 @@ async def test_judgments_are_cached_one_by_one(tmp_path: Path) -> None:
     assert [each.trials[0].verdicts[0].passed for each in (first, second, fresh, again)] == [
         *(True, True, False, False)
     ]
+
+
+async def test_functions_do_not_change_later_trials(tmp_path: Path) -> None:
+    def grow(answer: str, context: Any) -> bool:
+        context.variables["xs"].append(1)
+        context.variables["expected"]["xs"].append(1)
+        return len(context.variables["xs"]) == len(context.variables["expected"]["xs"]) == 2
+
+    case = EvalCase(name="c", prompt="?", variables={"xs": [0]}, expected={"xs": [0]})
+    suite = Suite(
+        cases=[case],
+        subjects=[EvalSubject(name="echo", model="scripted:echo")],
+        judges=[EvalJudge(name="j", kind="function", function=grow)],
+        repeats=2,
+    )
+
+    report = await run_in(tmp_path, suite)
+
+    assert [str(each.state) for each in report.trials] == ["passed", "passed"]
