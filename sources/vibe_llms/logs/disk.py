@@ -170,7 +170,9 @@ def make_folders(disk: Disk, path: str) -> None:
 def remove_tree(disk: Disk, path: str) -> None:
     """Remove a folder and its content; ignore files that others removed at the same time."""
     with suppress(FileNotFoundError):
-        for entry in list(os.scandir(path)):
+        with os.scandir(path) as scanned:
+            entries = list(scanned)
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 remove_tree(disk, entry.path)
             else:

@@ -47,7 +47,9 @@ class NoteDirectory:
 
     def _scan(self, folder: str) -> Iterator[tuple[str, str]]:
         with suppress(FileNotFoundError, NotADirectoryError):
-            for entry in list(os.scandir(f"{self.root}/{folder}")):
+            with os.scandir(f"{self.root}/{folder}") as scanned:
+                entries = list(scanned)
+            for entry in entries:
                 key = f"{folder}/{entry.name}" if folder else entry.name
                 with suppress(StoreError, FileNotFoundError, UnicodeEncodeError):
                     ensure_key(key)
