@@ -240,7 +240,7 @@ async function showNote(pane, signal, path, onChange) {
       conflict.hidden = false;
       show(
         conflict,
-        make('h2', {}, theirs ? 'This note was changed meanwhile' : 'This note was deleted meanwhile'),
+        make('h2', {}, theirs ? 'This note has changed' : 'This note was deleted'),
         theirs ? make('div', { class: 'theirs' }, composeText(theirs.text)) : null,
         make(
           'div',

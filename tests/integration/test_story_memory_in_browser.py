@@ -74,7 +74,7 @@ async def test_a_memory_is_corrected(tmp_path: Path) -> None:
         await fill(tab, "#text", "Likes black tea.")
         notes.add("drinks/tea.md", "No sugar.")  # a model, at the same time
         await press(tab, "Save")
-        await tab.wait_for_text("This note was changed meanwhile")
+        await tab.wait_for_text("This note has changed")
         await tab.wait_for_text("No sugar.", ".conflict")
         assert notes.read("drinks/tea.md").text == "Likes **green** tea.\nNo sugar.\n"
         await fill(tab, "#text", "Likes black tea.\nNo sugar.\n")

@@ -242,7 +242,7 @@ def _identify(text: str) -> str:
 def _compare(path: str, text: str | None, version: str) -> None:
     """Raise RequestError unless a note has the version that its editor knows."""
     if text is None and version != ABSENT_VERSION:
-        detail = f"The note {path!r} was deleted meanwhile."
+        detail = f"The note {path!r} has been deleted."
         raise RequestError(path=VERSION, detail=detail, stage=Stage.EXECUTE)
     if text is not None and version not in (ANY_VERSION, _identify(text)):
         detail = f"The note {path!r} exists with another text."

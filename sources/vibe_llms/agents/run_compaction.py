@@ -106,7 +106,7 @@ class RunCompaction:
         """Continue the run in a fork if the window is full, or the request says so.
 
         Returns:
-            Id of the fork; empty if the run was stopped meanwhile. ``None`` if the run stays in its
+            Id of the fork; empty if the run was stopped during it. ``None`` if the run stays in its
             conversation, and keeps the claim of its log.
 
         Raises:
@@ -248,7 +248,7 @@ class RunCompaction:
     async def _conclude(
         self, fork: str, journal: ConversationJournal, context: LocalRunContext
     ) -> None:
-        """Pass messages that arrived meanwhile on to the fork, and end the run of the parent."""
+        """Pass messages that arrived during it on to the fork, and end the run of the parent."""
         received = await context.receive()
         self._since += received
         stops = [each for each in received if isinstance(each, StopRequestedEvent)]
