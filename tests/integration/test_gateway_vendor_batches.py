@@ -366,7 +366,12 @@ async def test_a_batch_continues_after_a_restart(routed: RoutedGateway) -> None:
         modes = {stat.S_IMODE(path.stat().st_mode) for path in paths}
         end_batches(routed.first)
         batch = await finish(client, batch.id)
-        left = {each.name for each in routed.file.parent.rglob("batch_*/*")}
+
+        async def list_files() -> set[str]:
+            return {each.name for each in routed.file.parent.rglob("batch_*/*")}
+
+        # The vendor's files go a moment after the end.
+        left = await wait_for(list_files, lambda names: not any("vendor" in name for name in names))
     assert batch.request_counts.completed == 3
     assert (count_made(routed.first), count_made(routed.second)) == (1, 0)
     assert modes == {0o600}
