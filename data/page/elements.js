@@ -95,6 +95,17 @@ export function composeCopy(read, attributes = {}) {
   return button;
 }
 
+// Call a function when a dialog that shows an element has closed. The event comes late: the dialog may
+// be open again by then, with another element.
+export function whenClosed(dialog, element, perform) {
+  const end = () => {
+    if (dialog.open && dialog.contains(element)) return;
+    dialog.removeEventListener('close', end);
+    perform();
+  };
+  dialog.addEventListener('close', end);
+}
+
 // Ask the user with a dialog; resolve to the fields, or null if cancelled.
 export function askUser(title, fields, label = 'OK') {
   const dialog = document.getElementById('asking');
@@ -126,7 +137,7 @@ export function askUser(title, fields, label = 'OK') {
       ),
     );
     dialog.replaceChildren(form);
-    dialog.addEventListener('close', () => resolve(answer), { once: true });
+    whenClosed(dialog, form, () => resolve(answer));
     dialog.showModal();
     inputs[0]?.[1].select();
   });

@@ -1,5 +1,5 @@
 // Dialog to choose one of many: a search field and a list, for the mouse and the keyboard.
-import { make, press, quote, say, show } from './elements.js';
+import { make, press, quote, say, show, whenClosed } from './elements.js';
 import { count } from './words.js';
 
 const MOST = 60; // how many rows are shown
@@ -95,7 +95,7 @@ export function choose(title, items, { find = null, toggle = null, placeholder =
     });
     dialog.replaceChildren(field, list, none, done);
     dialog.onclick = (event) => event.target === dialog && dialog.close();
-    dialog.addEventListener('close', () => resolve(answer), { once: true });
+    whenClosed(dialog, field, () => resolve(answer));
     draw(items);
     dialog.showModal();
     field.focus();

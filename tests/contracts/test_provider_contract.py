@@ -128,6 +128,7 @@ class TestGoogle(SimulatedContract):
     model = "gemini-3-flash"
 
 
+@pytest.mark.slow
 class TestGoogleInteractions(SimulatedContract):
     """Gemini's Interactions."""
 
@@ -144,6 +145,7 @@ class TestOllama(SimulatedContract):
     model = "llama3.2"
 
 
+@pytest.mark.slow
 class TestOpenAIConversations(SimulatedContract):
     """Chat Completions of OpenAI, which returns no reasoning."""
 
@@ -161,6 +163,7 @@ class TestOpenAIResponses(SimulatedContract):
     model = "gpt-5.1"
 
 
+@pytest.mark.slow
 class TestVllm(_Peer):
     """Chat Completions with vLLM's extras."""
 
@@ -171,6 +174,7 @@ class TestVllm(_Peer):
     simulate = "vllm"
 
 
+@pytest.mark.slow
 class TestPerplexity(_Peer):
     """Chat Completions with sources, and without tools."""
 

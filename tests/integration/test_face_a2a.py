@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import httpx
 import pytest
 
 from support.faces.facing import FAIL, LOOK, PAY, Face, facing, facing_friends, read_events, think
@@ -296,6 +295,7 @@ class Judge:
 @asynccontextmanager
 async def judging(face: Face, *, streaming: bool) -> AsyncIterator[Judge]:
     """Connect the official client by the daemon's card."""
+    import httpx
     from a2a.client.client import ClientConfig
     from a2a.client.client_factory import create_client
 

@@ -316,6 +316,7 @@ async def test_what_is_wrong_with_a_key_is_said(gateway: OperatedGateway) -> Non
     assert len((await gateway.ask("GET", "/operate/keys"))[1]["data"]) == 2
 
 
+@pytest.mark.slow
 async def test_no_route_makes_a_file_of_keys_that_cannot_be_read(
     gateway: OperatedGateway, simulator: Simulator
 ) -> None:

@@ -70,6 +70,27 @@ async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_pat
         assert [url for url in tab.requests if not url.startswith(own)] == []
 
 
+DIALOGS = """(async () => {
+  const { askUser } = await import('./elements.js');
+  const dialog = document.getElementById('asking');
+  const first = askUser('First', []);
+  dialog.close();
+  const second = askUser('Second', []);  // before the event of the first
+  const answers = [await first];
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  dialog.querySelector('form').requestSubmit();
+  answers.push(await second);
+  return answers;
+})()"""
+
+
+async def test_a_closed_dialog_does_not_cancel_the_next(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        await tab.visit(f"{daemon.url}/page/#/runs")
+        await tab.wait_for("document.querySelector('h1')")
+        assert await tab.evaluate(DIALOGS) == [None, {}]
+
+
 async def test_who_is_slower_is_told_who_was_faster(tab: Tab, tmp_path: Path) -> None:
     async with serving(tmp_path, PAY) as daemon:
         run_id = await daemon.start([invoke("pay", to="Ann", amount=1)], DONE)
