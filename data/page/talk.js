@@ -381,6 +381,7 @@ async function showThread(main, signal, id, at) {
     ),
   );
   const page = await look();
+  if (signal.aborted) return; // its answer came just before the next view
   adoptSpec(choice, run?.spec, page.metadata.model);
   adopted = choice.model;
   if (run?.kind === 'flow')
@@ -394,6 +395,7 @@ async function showThread(main, signal, id, at) {
   if (foot.contains(composer.element)) composer.focus();
   if (at === undefined) await history.end();
   else await goToMessage(Number(at));
+  if (signal.aborted) return;
   watch();
   branches.look().catch((error) => signal.aborted || complain(error));
   offers = await readOffers();

@@ -100,7 +100,8 @@ async def live(premises: Premises) -> list[str]:
 
 def compose(route: Route, identity: str) -> str:
     """Returns a path of a route."""
-    return route.pattern.replace("{id}", identity).replace("{content}", "0" * 64)
+    query = f"?other={identity}" if route.pattern.endswith("/difference") else ""
+    return route.pattern.replace("{id}", identity).replace("{content}", "0" * 64) + query
 
 
 def choose_body(route: Route) -> Any:

@@ -523,6 +523,31 @@ async def test_pictures_and_files_are_sent(tab: Tab, tmp_path: Path) -> None:
         assert tab.complaints == []
 
 
+LATE_ANSWERS = """
+const real = window.fetch;
+window.fetch = async (url, options = {}) => {
+  const answer = await real(url, { ...options, signal: undefined });
+  const wait = (resolve) => setTimeout(resolve, 400);
+  if (String(url).includes('conversations/')) await new Promise(wait);
+  return answer;
+};"""
+
+
+async def test_a_view_that_is_left_while_it_loads_takes_no_focus(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        conversation = Conversation()
+        conversation.add_user_message("Plan the garden")
+        conversation.save(daemon.premises.store)
+        await open_talk(tab, daemon, tmp_path)
+        await tab.evaluate(LATE_ANSWERS)
+        await tab.evaluate(f"location.hash = '#/talk/{conversation.id}'")
+        await tab.wait_for("document.querySelector('h1').textContent === ''")
+        await tab.evaluate("location.hash = '#/talk'")
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        await tab.evaluate("new Promise((resolve) => setTimeout(resolve, 1500))")
+        assert await tab.evaluate("document.activeElement.id") == "prompt"
+
+
 async def test_the_keyboard_goes_to_every_conversation_run_and_model(
     tab: Tab, tmp_path: Path
 ) -> None:
