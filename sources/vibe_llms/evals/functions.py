@@ -56,7 +56,7 @@ def _load_module(judge: EvalJudge, name: str, folder: Path) -> ModuleType:
 
 
 def _load_file(path: Path) -> ModuleType:
-    """Execute a file as a module, once in this process."""
+    """Execute a file as a module."""
     name = f"_vibe_llms_eval_{abs(hash(path.resolve())):x}"
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:

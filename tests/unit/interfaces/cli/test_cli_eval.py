@@ -67,6 +67,21 @@ def test_programs_read_json(vibe: Vibe, home: Path) -> None:
     assert [each["case"] for each in saved["trials"]] == ["france"] * 2 + ["italy"] * 2
 
 
+def test_a_function_that_prints_leaves_json_whole(vibe: Vibe, home: Path) -> None:
+    (home / "checks.py").write_text("def check(answer):\n    print('Hello')\n    return True\n")
+    path = write_suite(
+        home,
+        'prompt = "Hi"\n[[subjects]]\nname = "echo"\nmodel = "scripted:echo"\n'
+        '[[judges]]\nname = "check"\nkind = "function"\nfunction = "checks.py:check"\n'
+        '[[cases]]\nname = "a"\n',
+    )
+
+    shown = vibe("eval", str(path), "--json")
+
+    assert shown.read_json()["summary"]["holds"] is True
+    assert "Hello" in shown.err
+
+
 def test_mistakes_are_one_line_each(vibe: Vibe, home: Path) -> None:
     path = write_suite(home, CAPITALS.replace("contains", "contain"))
 

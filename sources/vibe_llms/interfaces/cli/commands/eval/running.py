@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +92,8 @@ async def run(
             forecast = await evaluation.forecast()
             _confirm(forecast, evaluation, is_agreed=application.configuration.yes)
             try:
-                report = await _perform(evaluation)
+                with redirect_stdout(sys.stderr):  # functions of judges may print
+                    report = await _perform(evaluation)
             except BaseException:  # including Ctrl-C
                 note("The answers so far are cached; the same command continues.")
                 raise
