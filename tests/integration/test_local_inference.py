@@ -326,7 +326,7 @@ async def test_the_model_invokes_what_is_asked_for_without_being_made_to(
     )
 
     assert json.loads(invocation.arguments).keys() == {"city"}
-    assert second.text == "It rains in Rome."
+    assert "rain" in second.text.lower()
     assert second.metadata.stop_reason is StopReason.ANSWERED
 
 
