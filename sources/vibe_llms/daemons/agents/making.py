@@ -68,7 +68,6 @@ def produce_service(
     """
     application.restrict()
     settings = settings or AgentsSettings()
-    hosts = find_hosts(settings.server.host, settings.hosts)
     rules = rules or RunRules(limits=application.configuration.limits)
     index = RunIndex(store)
     subscriptions, pool = LogSubscriptions(index, EVENT_STREAM), EnsemblePool()
@@ -84,46 +83,15 @@ def produce_service(
     runs = LocalRuns(
         store, application, rules=rules, host=host, conversation_index=conversation_index
     )
-    attachments = Attachments(runs, subscriptions, settings.attached_seconds)
-
-    async def start_work() -> None:
-        await host.start()
-        attachments.start()
-
-    availability = Availability(store, start_work)
-    access = RouteAccess(
-        authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started
-    )
-    routes, drain = produce_routes(
+    return _produce_service(
         runs,
         subscriptions,
-        access,
-        watchers=settings.watchers,
-        has_memory=settings.memory,
-    )
-
-    async def stop() -> None:
-        for part in (availability, attachments, host, pool, authorizer):
-            if part is not None:
-                await part.close()
-
-    service = Service(
-        routes,
-        limits=settings.limits,
+        settings,
+        host=host,
+        pool=pool,
+        authorizer=authorizer,
         listeners=listeners,
-        start=availability.start,
-        stop=stop,
-        on_drain=drain,
-        admits_page=partial(admits_page, hosts=hosts),
     )
-    add_health(
-        service,
-        admit=access.admit,
-        needs_key=authorizer is not None,
-        page=PAGE_PATH.removeprefix("/"),
-        check=availability.check,
-    )
-    return service
 
 
 def _produce_host(
@@ -141,3 +109,53 @@ def _produce_host(
         hosting=hosting or WorkerSettings(runs=settings.runs),
         index=index,
     )
+
+
+def _produce_service(
+    runs: LocalRuns,
+    subscriptions: LogSubscriptions,
+    settings: AgentsSettings,
+    *,
+    host: Runner,
+    pool: EnsemblePool,
+    authorizer: Authorizer | None,
+    listeners: Sequence[Listener],
+) -> Service:
+    """Build the service with the routes of the runs; it starts and stops all parts."""
+    hosts = find_hosts(settings.server.host, settings.hosts)
+    attachments = Attachments(runs, subscriptions, settings.attached_seconds)
+
+    async def start_work() -> None:
+        await host.start()
+        attachments.start()
+
+    availability = Availability(runs.store, start_work)
+
+    async def stop() -> None:
+        for part in (availability, attachments, host, pool, authorizer):
+            if part is not None:
+                await part.close()
+
+    access = RouteAccess(
+        authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started
+    )
+    routes, drain = produce_routes(
+        runs, subscriptions, access, watchers=settings.watchers, has_memory=settings.memory
+    )
+    service = Service(
+        routes,
+        limits=settings.limits,
+        listeners=listeners,
+        start=availability.start,
+        stop=stop,
+        on_drain=drain,
+        admits_page=partial(admits_page, hosts=hosts),
+    )
+    add_health(
+        service,
+        admit=access.admit,
+        needs_key=authorizer is not None,
+        page=PAGE_PATH.removeprefix("/"),
+        check=availability.check,
+    )
+    return service

@@ -116,23 +116,11 @@ def produce_service(
     has_guards = bool(application.guards)  # reports mistakes before the first request
     tracing = tracing or _produce_tracing(application)
     storage = _produce_storage(application, storage_limits, knows_subjects=authorizer is not None)
-    gateway = Gateway(
-        Upstreams(application),
-        limits=application.configuration.limits,
-        authorizer=authorizer,
-        storage=storage,
-        batches=_produce_batches(application),
-        reactors=None if tracing is None else tracing.reactors,
-        call_listeners=() if tracing is None else tracing.call_listeners,
-        hosts=hosts,
-    )
-    operation = None
-    if has_page:
-        operation = _produce_operation(gateway, hosts, workers_folder)
+    gateway = _produce_gateway(application, storage, tracing, authorizer=authorizer, hosts=hosts)
+    operation = _produce_operation(gateway, hosts, workers_folder) if has_page else None
     tables = None
     if file is not None:
         tables = Tables(file, application, gateway, needs_models=needs_models)
-    if tables is not None:
         limits = limits or tables.settings.limits
         storage.storage_limits = storage_limits or tables.settings.responses
         keeps_contents = keeps_contents or tables.settings.log_contents
@@ -153,12 +141,37 @@ def produce_service(
     )
     if tables is not None:
         tables.serve(service)
+    _connect_background_work(service, gateway, storage)
+    return service
+
+
+def _produce_gateway(
+    application: Application,
+    storage: ResponseStorage,
+    tracing: Tracing | None,
+    *,
+    authorizer: Authorizer | None,
+    hosts: Collection[str] | None,
+) -> Gateway:
+    return Gateway(
+        Upstreams(application),
+        limits=application.configuration.limits,
+        authorizer=authorizer,
+        storage=storage,
+        batches=_produce_batches(application),
+        reactors=None if tracing is None else tracing.reactors,
+        call_listeners=() if tracing is None else tracing.call_listeners,
+        hosts=hosts,
+    )
+
+
+def _connect_background_work(service: Service, gateway: Gateway, storage: ResponseStorage) -> None:
+    """Let responses in the background and batches send their requests through the service."""
     storage.background.service = service
     if gateway.batches is not None:
         gateway.batches.service = service
         gateway.batches.vendors = GatewayVendors(gateway, service.report)
         gateway.batches.days = storage.storage_limits.days
-    return service
 
 
 def _produce_operation(
@@ -205,6 +218,16 @@ def _produce_service(
         survey_aliases=survey_aliases,
         **options,
     )
+    _add_gauges(service, gateway)
+    page = "" if operation is None else PAGE_PATH.removeprefix("/")
+    add_health(service, admit=gateway.authorize, needs_key=gateway.needs_key, page=page)
+    if operation is not None:
+        operation.service = service
+    return service
+
+
+def _add_gauges(service: Service, gateway: Gateway) -> None:
+    """Add the metrics of memory for conversations."""
     service.gauges["vibe_read_conversations_bytes"] = (
         "Memory for conversations that were read.",
         lambda: gateway.prefixes.size,
@@ -213,11 +236,6 @@ def _produce_service(
         "Memory for conversations that were translated for vendors.",
         lambda: MEMORY_BUDGET.size,
     )
-    page = "" if operation is None else PAGE_PATH.removeprefix("/")
-    add_health(service, admit=gateway.authorize, needs_key=gateway.needs_key, page=page)
-    if operation is not None:
-        operation.service = service
-    return service
 
 
 def _produce_tracing(application: Application) -> Tracing | None:
