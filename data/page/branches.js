@@ -1,14 +1,11 @@
 // The branches of a conversation: a tree beside it, and a switch at each message where they part.
 import { make, press, quote, show } from './elements.js';
+import { linkToComparison } from './links.js';
 import { WORDS } from './messages.js';
 import { ask } from './service.js';
 import { count, tellMoment, titleOf } from './words.js';
 
 const DEEPEST = 6; // levels that are indented
-
-export function linkToComparison(first, second) {
-  return `#/compare/${encodeURIComponent(first)}/${encodeURIComponent(second)}`;
-}
 
 // Tree of the branches; `link` returns the address of a conversation, at a message if one is given.
 // `onChange` is called when the branches are known.

@@ -1,4 +1,5 @@
 // Keys of clients: list, add, limit, revoke.
+import { linkToSpending } from './links.js';
 import { askUser, complain, composeCopy, make, press, quote, say, show } from './elements.js';
 import { ask, isOwn, post } from './service.js';
 import { keep, tellShown } from './shell.js';
@@ -212,7 +213,7 @@ export function composeToday(key) {
 
 function composeKeys(keys, look) {
   const columns = [
-    { label: 'Name', cell: (key) => make('a', { href: `#/spending/${key.id}` }, quote(key.name)) },
+    { label: 'Name', cell: (key) => make('a', { href: linkToSpending(key.id) }, quote(key.name)) },
     { label: 'Id', cell: (key) => make('code', {}, key.id) },
     { label: 'State', cell: composeKeyState },
     { label: 'May use', cell: tellLimits },

@@ -1,5 +1,6 @@
 // Spending by key, model and day.
 import { complain, make, quote, show } from './elements.js';
+import { linkToSpending } from './links.js';
 import { ask } from './service.js';
 import { keep, tellShown } from './shell.js';
 import { composeBar, composeColumnChart } from './charts.js';
@@ -80,7 +81,7 @@ async function showReport(main, signal, id) {
     show(
       keys,
       composeRows('Keys', report.keys, report, (row) =>
-        row.id ? make('a', { href: `#/spending/${encodeURIComponent(row.id)}` }, quote(row.name)) : row.name,
+        row.id ? make('a', { href: linkToSpending(row.id) }, quote(row.name)) : row.name,
       ),
     );
     show(

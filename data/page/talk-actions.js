@@ -1,14 +1,14 @@
 // What can be done with a whole conversation: rename, fork, compare, summarize, export.
 import { askUser, make, press, save, say } from './elements.js';
-import { linkToComparison } from './branches.js';
 import { askToCompact } from './compaction.js';
+import { linkToComparison } from './links.js';
 import { ask, fetchDocument } from './service.js';
 
 const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
 
 // `attempt` reports the errors of a function; `look` shows what it has changed. `compact` starts the run that
 // summarizes.
-export function composeActions({ id, path, attempt, look, fork, compact, readName }) {
+export function composeTalkActions({ id, path, attempt, look, fork, compact, readName }) {
   const form = make(
     'select',
     { id: 'form', 'aria-label': 'Export format' },

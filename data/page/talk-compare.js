@@ -1,7 +1,6 @@
 // Two conversations side by side: the common beginning, then the turns that differ.
 import { complain, loadStyle, make, press, quote, say, show } from './elements.js';
-import { linkToTalk } from './links.js';
-import { linkToComparison } from './branches.js';
+import { linkToComparison, linkToTalk } from './links.js';
 import { WORDS } from './messages.js';
 import { choose } from './palette.js';
 import { ask } from './service.js';

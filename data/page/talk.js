@@ -10,7 +10,7 @@ import { readText, tellFirstWords } from './messages.js';
 import { composeChoices, readOffers } from './models.js';
 import { collect, OPEN } from './runs.js';
 import { tellShown } from './shell.js';
-import { composeActions } from './talk-actions.js';
+import { composeTalkActions } from './talk-actions.js';
 import { composeForking, isSendable } from './talk-forking.js';
 import { composeHistory } from './talk-history.js';
 import { composeAdvice, composeFrame, composeRecent, showNew } from './talk-new.js';
@@ -43,7 +43,7 @@ async function showThread(main, signal, id, at) {
   const pins = composePins(path, attempt, say);
   const composer = composeComposer({ label: 'Message', send, stop: halt, signal });
   const fork = () => forking.goToFork();
-  const actions = composeActions({ id, path, attempt, look, fork, compact, readName: () => name });
+  const actions = composeTalkActions({ id, path, attempt, look, fork, compact, readName: () => name });
   const foot = make('div', { class: 'foot' });
   let offers; // null if this page cannot start runs
   let name = '';

@@ -7,10 +7,11 @@ import { composeFlow } from './flows.js';
 import { placeApprovals } from './approvals.js';
 import { collect, OPEN } from './runs.js';
 import { tellShown } from './shell.js';
+import { composeFacts } from './step-facts.js';
 import { readConditions, writeConditions } from './watch.js';
 import { composeConversation } from './watch-conversation.js';
 import { composeStepTree } from './watch-steps.js';
-import { composeFacts, composeWaterfall } from './waterfall.js';
+import { composeWaterfall } from './waterfall.js';
 import { count, markState, tellDuration, tellMoment, tellUse, tellWork, titleOf } from './words.js';
 
 const KEPT = 500; // how many events are shown

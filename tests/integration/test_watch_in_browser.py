@@ -54,7 +54,7 @@ async def tab(browser: Tab) -> Tab:
 
 async def measure(tab: Tab, steps: list[dict[str, Any]], moments: list[float]) -> dict[str, Any]:
     """Return places of moments on the axis of steps, its pauses and its ticks."""
-    script = f"""import(new URL('waterfall.js', document.baseURI)).then(({{ composeScale }}) => {{
+    script = f"""import(new URL('time-axis.js', document.baseURI)).then(({{ composeScale }}) => {{
         const scale = composeScale({json.dumps(steps)}, 0);
         return {{ places: {json.dumps(moments)}.map(scale.place), pauses: scale.pauses.length,
           ticks: scale.survey(0, 1) }};
