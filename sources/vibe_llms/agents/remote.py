@@ -14,7 +14,7 @@ import msgspec
 from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.connecting import Connection, produce_connection
 from vibe_llms.agents.interfaces import WatchedEvent
-from vibe_llms.agents.run_followers import Follower
+from vibe_llms.agents.remote_events import RemoteEventStream
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.async_closing import Closing
@@ -133,8 +133,8 @@ class RemoteRuns(Closing):
     ) -> AsyncGenerator[WatchedEvent]:
         """Yield the events of a run, over as many connections as needed."""
         _refuse_subject(subject)
-        follower = Follower(self.connection, _compose_path(run_id), after, ends=not follow)
-        async with aclosing(follower.follow()) as events:
+        stream = RemoteEventStream(self.connection, _compose_path(run_id), after, ends=not follow)
+        async with aclosing(stream.follow()) as events:
             async for event in events:
                 yield event
 

@@ -34,12 +34,15 @@ _AGENTS = {
     "orders": "run_specs",
     "parking": "deferred_requests",
     "performing": "executing",
+    "run_followers": "remote_events",
 }
 _OTHERS = {
     "batches.orders": "batches.batch_specs",
     "conversations.contents": "conversations.canister_media",
     "conversations.run_logs.lines": "conversations.run_logs.log_lines",
     "conversations.stores.naming": "conversations.stores.identities",
+    "daemons.gateway.operate.operation": "daemons.gateway.operate.operator_page",
+    "daemons.gateway.operate.workers": "daemons.gateway.operate.worker_states",
     "flows.reading": "flows.task_reading",
     "instruments.channels.following": "instruments.channels.reply_following",
     "instruments.living": "instruments.live_comparisons",

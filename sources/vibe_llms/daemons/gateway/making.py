@@ -50,7 +50,7 @@ from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.providers.incremental_translation import MEMORY_BUDGET
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.operate.operation import GatewayOperation
+    from vibe_llms.daemons.gateway.operate.operator_page import OperatorPage
     from vibe_llms.daemons.tracing import Tracing
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
@@ -117,7 +117,7 @@ def produce_service(
     tracing = tracing or _produce_tracing(application)
     storage = _produce_storage(application, storage_limits, knows_subjects=authorizer is not None)
     gateway = _produce_gateway(application, storage, tracing, authorizer=authorizer, hosts=hosts)
-    operation = _produce_operation(gateway, hosts, workers_folder) if has_page else None
+    operator_page = _produce_operator_page(gateway, hosts, workers_folder) if has_page else None
     tables = None
     if file is not None:
         tables = Tables(file, application, gateway, needs_models=needs_models)
@@ -131,7 +131,7 @@ def produce_service(
         gateway.request_limits = limits
     service = _produce_service(
         gateway,
-        operation,
+        operator_page,
         limits=limits,
         listeners=listeners,
         on_reload=None if tables is None else tables.reload,
@@ -174,22 +174,22 @@ def _connect_background_work(service: Service, gateway: Gateway, storage: Respon
         gateway.batches.days = storage.storage_limits.days
 
 
-def _produce_operation(
+def _produce_operator_page(
     gateway: Gateway, hosts: Collection[str] | None, folder: Path | None
-) -> GatewayOperation:
+) -> OperatorPage:
     if gateway.authorizer is None:
         finding = Finding(
             place="page", message="The page needs an operator's key, and authorizer is not set."
         )
         raise ConfigurationError(findings=(finding,), remedy='Set authorizer = "keys".')
     # Imported late, as few gateways have a page.
-    from vibe_llms.daemons.gateway.operate.operation import GatewayOperation
+    from vibe_llms.daemons.gateway.operate.operator_page import OperatorPage
 
-    return GatewayOperation(gateway, hosts, folder=folder)
+    return OperatorPage(gateway, hosts, folder=folder)
 
 
 def _produce_service(
-    gateway: Gateway, operation: GatewayOperation | None, **options: Any
+    gateway: Gateway, operator_page: OperatorPage | None, **options: Any
 ) -> Service:
     """Build the service with the routes, sockets and metrics of a gateway.
 
@@ -198,10 +198,10 @@ def _produce_service(
     """
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
     routes = describe_routes(routes, needs_key=gateway.needs_key)
-    if operation is not None:
-        routes += operation.produce_routes()
-        options["listeners"] = (*options["listeners"], operation.history)
-        options["start"] = operation.start
+    if operator_page is not None:
+        routes += operator_page.produce_routes()
+        options["listeners"] = (*options["listeners"], operator_page.history)
+        options["start"] = operator_page.start
     service: Service
 
     async def answer_socket(scope: Scope, receive: Receive, send: Send) -> None:
@@ -212,17 +212,17 @@ def _produce_service(
 
     service = Service(
         routes,
-        stop=gateway.close if operation is None else operation.close,
+        stop=gateway.close if operator_page is None else operator_page.close,
         on_drain=None if gateway.batches is None else gateway.batches.drain,
         sockets={"/v1/responses": answer_socket, realtime.PATH: connect_realtime},
         survey_aliases=survey_aliases,
         **options,
     )
     _add_gauges(service, gateway)
-    page = "" if operation is None else PAGE_PATH.removeprefix("/")
+    page = "" if operator_page is None else PAGE_PATH.removeprefix("/")
     add_health(service, admit=gateway.authorize, needs_key=gateway.needs_key, page=page)
-    if operation is not None:
-        operation.service = service
+    if operator_page is not None:
+        operator_page.service = service
     return service
 
 

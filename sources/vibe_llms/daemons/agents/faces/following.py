@@ -10,7 +10,7 @@ import attrs
 
 from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.run_followers import read_event
+from vibe_llms.agents.remote_events import read_event
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
 from vibe_llms.daemons.agents.faces.walking import Walk

@@ -29,7 +29,7 @@ from vibe_llms.daemons.gateway.operate.spending import (
     sum_by_key,
 )
 from vibe_llms.daemons.gateway.operate.traffic import Traffic, compose_requests, compose_traffic
-from vibe_llms.daemons.gateway.operate.workers import Workers
+from vibe_llms.daemons.gateway.operate.worker_states import WorkerStates
 from vibe_llms.daemons.keys.administration import KeyAdministration
 from vibe_llms.daemons.keys.descriptions import KeyDescription
 from vibe_llms.daemons.openapi import ApiOperation
@@ -96,7 +96,7 @@ class OperateRoutes:
     def __init__(
         self,
         gateway: Gateway,
-        workers: Workers,
+        workers: WorkerStates,
         administration: KeyAdministration | None,
         hosts: Collection[str] | None,
         read_time: Callable[[], float],

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from vibe_llms.daemons.gateway.operate.entries import clean
-from vibe_llms.daemons.gateway.operate.workers import TargetState, WorkerState
+from vibe_llms.daemons.gateway.operate.worker_states import TargetState, WorkerState
 from vibe_llms.foundation.attrs_classes import frozen
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from vibe_llms.daemons.gateway.operate.history import (
     TargetCounts,
     find_seconds,
 )
-from vibe_llms.daemons.gateway.operate.workers import WorkerState
+from vibe_llms.daemons.gateway.operate.worker_states import WorkerState
 from vibe_llms.foundation.attrs_classes import frozen
 
 RECENT_SECONDS: Final = 300

@@ -26,7 +26,7 @@ from vibe_llms.daemons.gateway.operate.traffic import (
     compose_traffic,
     find_quantiles,
 )
-from vibe_llms.daemons.gateway.operate.workers import WorkerState
+from vibe_llms.daemons.gateway.operate.worker_states import WorkerState
 from vibe_llms.daemons.records import CallRecord, UpstreamAttempt
 from vibe_llms.messages.canisters import Usage
 

@@ -66,7 +66,7 @@ class WorkerState(msgspec.Struct):
     process: int = msgspec.field(default_factory=os.getpid)
 
 
-class Workers:
+class WorkerStates:
     """The states of all worker processes.
 
     Args:

@@ -47,7 +47,7 @@ class _Piece(msgspec.Struct):
     visits: tuple[_Visit, ...] = ()
 
 
-class Follower:
+class RemoteEventStream:
     """Event stream of one run: each event of the log once, in order, despite lost connections.
 
     Args:

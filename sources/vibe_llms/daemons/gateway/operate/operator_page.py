@@ -1,4 +1,4 @@
-"""Parts that operate a gateway, put together."""
+"""The operator's page of a gateway, with the parts that it shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from vibe_llms.daemons.gateway.operate.history import TrafficHistory
 from vibe_llms.daemons.gateway.operate.routes import OperateRoutes
 from vibe_llms.daemons.gateway.operate.routing import survey_targets
-from vibe_llms.daemons.gateway.operate.workers import Workers, WorkerState
+from vibe_llms.daemons.gateway.operate.worker_states import WorkerState, WorkerStates
 from vibe_llms.daemons.keys.administration import KeyAdministration
 from vibe_llms.daemons.page_files import produce_page_routes
 from vibe_llms.daemons.routes import Route
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _INDEX: Final = "operate.html"
 
 
-class GatewayOperation:
+class OperatorPage:
     """Page and routes of an operator, and what they show.
 
     Args:
@@ -47,7 +47,7 @@ class GatewayOperation:
         self._gateway, self._hosts = gateway, hosts
         self._read_time = read_time
         self.history = TrafficHistory(read_time=read_time)
-        self.workers = Workers(self._survey, folder)
+        self.workers = WorkerStates(self._survey, folder)
         self.service: Service | None = None
 
     def _survey(self) -> WorkerState:

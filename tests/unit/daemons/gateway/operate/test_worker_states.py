@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from vibe_llms.daemons.gateway.operate import workers as exchange
+from vibe_llms.daemons.gateway.operate import worker_states as exchange
 from vibe_llms.daemons.gateway.operate.entries import describe_request
 from vibe_llms.daemons.gateway.operate.history import BUCKET_SECONDS, Bucket
 from vibe_llms.daemons.gateway.operate.traffic import compose_traffic
-from vibe_llms.daemons.gateway.operate.workers import TargetState, Workers, WorkerState
+from vibe_llms.daemons.gateway.operate.worker_states import TargetState, WorkerState, WorkerStates
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.messages.losses import Loss, LossKind
 
@@ -57,8 +57,8 @@ async def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     own, other = produce_state(os.getpid(), now), produce_state(os.getppid(), now)
     for state in (own, other):
         put(tmp_path, state)
-    assert await Workers(lambda: own, tmp_path).survey() == [own, other]
-    assert await Workers(lambda: own).survey() == [own]
+    assert await WorkerStates(lambda: own, tmp_path).survey() == [own, other]
+    assert await WorkerStates(lambda: own).survey() == [own]
     assert other.requests[0].time == datetime.fromtimestamp(1, UTC)
 
 
@@ -67,13 +67,13 @@ async def test_an_ended_process_counts_as_long_as_its_requests_are_recent(tmp_pa
     own = produce_state(os.getpid(), now)
     ended = find_ended_process()
     recent = put(tmp_path, produce_state(ended, now - 5))
-    [_, read] = await Workers(lambda: own, tmp_path).survey()
+    [_, read] = await WorkerStates(lambda: own, tmp_path).survey()
     assert (read.busy, read.targets, read.buckets[now - 5].requests) == (0, {}, 3)
     traffic = compose_traffic([own, read], now * BUCKET_SECONDS + 5.0)
     assert (traffic.workers, sum(traffic.requests) + traffic.recent.requests) == (1, 9)
     recent.unlink()
     old = put(tmp_path, produce_state(ended, now - 1000))
-    assert await Workers(lambda: own, tmp_path).survey() == [own]
+    assert await WorkerStates(lambda: own, tmp_path).survey() == [own]
     assert not old.exists()
 
 
@@ -82,7 +82,7 @@ async def test_a_damaged_file_is_skipped(tmp_path: Path) -> None:
     for name, data in (("1.state", b""), ("2.state", b"\xff"), ("3.state", b"\x80")):
         (tmp_path / name).write_bytes(data)
     (tmp_path / "4.state").mkdir()
-    assert await Workers(lambda: own, tmp_path).survey() == [own]
+    assert await WorkerStates(lambda: own, tmp_path).survey() == [own]
 
 
 async def test_a_change_is_written_for_the_others(
@@ -90,7 +90,7 @@ async def test_a_change_is_written_for_the_others(
 ) -> None:
     monkeypatch.setattr(exchange, "DELAY_SECONDS", 0.01)
     states = [produce_state(os.getpid(), 1)]
-    workers = Workers(lambda: states[0], tmp_path)
+    workers = WorkerStates(lambda: states[0], tmp_path)
     workers.begin()
     path = tmp_path / f"{os.getpid()}.state"
     try:
