@@ -297,7 +297,7 @@ function composeRow(run) {
   const used = [
     run.model ? quote(run.model) : run.kind,
     run.kind === 'flow' ? count(run.visits, 'visit') : '',
-    count(run.steps, 'answer'),
+    count(run.answers, 'answer'),
     run.invocations ? count(run.invocations, 'call') : '',
   ].filter(Boolean);
   return make(

@@ -79,7 +79,7 @@ export function count(number, one, many = `${one}s`) {
 export function tellUse(summary) {
   return [
     summary.kind === 'flow' ? count(summary.visits, 'visit') : '',
-    count(summary.steps, 'answer'),
+    count(summary.answers, 'answer'),
     summary.invocations ? count(summary.invocations, 'invocation') : '',
     summary.tokens ? count(summary.tokens, 'token') : '',
     tellMoney(summary.cents),

@@ -185,7 +185,7 @@ async def test_a_run_goes_on_without_its_client(
             assert read_text(events) == "First.Second."
             assert events[-1]["outcome"] == {"type": "success"}
         (run,) = (await face.daemon.ask("GET", "/runs"))[1]["data"]
-        assert run["steps"] == 2
+        assert run["answers"] == 2
 
 
 async def test_a_client_that_leaves_during_a_call_comes_back_to_its_result(tmp_path: Path) -> None:

@@ -659,10 +659,10 @@ async def test_a_flow_stops_at_the_limits_of_its_order_and_goes_on_anew(tmp_path
     async with Premises(tmp_path) as premises:
         run_id = (await premises.runs.start(RunSpec(task=task, limits={"run_steps": 1}))).id
         summary = await premises.wait(run_id, "ended")
-        assert (summary.reason, summary.limit, summary.steps) == ("limit", "max_requests", 1)
+        assert (summary.reason, summary.limit, summary.answers) == ("limit", "max_requests", 1)
         await premises.runs.resume(run_id)
         summary = await premises.wait(run_id, "ended", after=summary.sequence)
-        assert (summary.reason, summary.limit, summary.steps) == ("limit", "max_requests", 1)
+        assert (summary.reason, summary.limit, summary.answers) == ("limit", "max_requests", 1)
         await premises.runs.resume(run_id)
         summary = await premises.wait(run_id, "ended", after=summary.sequence)
         assert summary.reason == "ended"
@@ -700,7 +700,7 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
         made = await premises.runs.fork(run_id, node="P1", variables={"word": "two"})
         forked = await premises.wait(made.id, "ended")
         assert (forked.kind, forked.reason, forked.origin) == ("flow", "ended", run_id)
-        assert forked.steps == 2
+        assert forked.answers == 2
         events = [each.event for each in premises.store.open_log(made.id).read()]
         said = [each.response for each in events if isinstance(each, NodeFinishedEvent)]
         assert [each for each in said if each] == ["a", "two", "c"]

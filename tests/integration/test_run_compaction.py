@@ -351,7 +351,7 @@ async def test_a_stop_reaches_the_fork(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(RunCompaction, "_plant", plant_and_stop)
         await premises.runs.start(spec, [UserCanister("What now?")], conversation=talk.id)
         fork = (await premises.wait(talk.id, "ended")).continued_in
-        assert (await premises.wait(fork, "stopped")).steps == 0
+        assert (await premises.wait(fork, "stopped")).answers == 0
         await premises.runs.resume(fork)
         await premises.wait(fork, "ended")
 

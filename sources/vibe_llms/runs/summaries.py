@@ -74,7 +74,8 @@ class RunSummary:
         created: Time of its first event.
         updated: Time of its last event.
         sequence: Number of its last event.
-        steps: Answers of models since its last request; visits of a flow count when they are over.
+        answers: Answers of models since its last request; visits of a flow count when they are
+            over.
         invocations: Invocations started since its last request, without those of a flow's visits.
         visits: Visits of nodes that a flow has started, over its whole life.
         tokens: Input and output tokens since its last request, as far as vendors reported them.
@@ -92,6 +93,7 @@ class RunSummary:
         label: State for people: ``goal not met``, ``waiting for 2 approvals``. The same words are
             used everywhere; they follow from the other attributes.
         tone: State for icons and colors: the state, or ``failed`` for a run that ended badly.
+        steps: The old name of ``answers``, for one release.
     """
 
     id: str
@@ -107,7 +109,7 @@ class RunSummary:
     created: datetime
     updated: datetime
     sequence: int
-    steps: int = 0
+    answers: int = 0
     visits: int = 0
     invocations: int = 0
     tokens: int = 0
@@ -123,9 +125,13 @@ class RunSummary:
     continued_in: str = ""
     label: str = ""
     tone: str = ""
+    steps: int = 0
 
     def __attrs_post_init__(self) -> None:
         # Also if other values were given, or an older daemon does not send them.
+        answers = self.answers or self.steps
+        object.__setattr__(self, "answers", answers)
+        object.__setattr__(self, "steps", answers)
         object.__setattr__(self, "label", _label(self))
         object.__setattr__(self, "tone", "failed" if _has_failed(self) else self.state)
 
@@ -270,7 +276,7 @@ class RunFold:
             created=self._first.timestamp,
             updated=self._last.timestamp,
             sequence=self._last.sequence,
-            steps=spending.steps,
+            answers=spending.steps,
             visits=self._visit_count,
             invocations=spending.invocations,
             tokens=spending.tokens,

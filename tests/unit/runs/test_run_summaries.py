@@ -268,19 +268,30 @@ def test_004_what_was_used_adds_up_since_it_was_last_asked_for() -> None:
     """Over all that were begun meanwhile; a flow's visits count when they are over."""
     twice = fold(REQUESTED, STARTED, SPENT, CALLED, STARTED, SPENT)
 
-    assert (twice.steps, twice.invocations, twice.tokens, twice.cents) == (2, 1, 14, 1.0)
+    assert (twice.answers, twice.invocations, twice.tokens, twice.cents) == (2, 1, 14, 1.0)
     anew = fold(STARTED, SPENT, end("limit"), RunResumedEvent(), STARTED, SPENT)
-    assert (anew.steps, anew.tokens, anew.cents) == (1, 7, 0.5)
+    assert (anew.answers, anew.tokens, anew.cents) == (1, 7, 0.5)
     assert fold(STARTED).cents is None
     cut_off = FlowEndedEvent(
         run_id="a", reason="limit", requests=1, cost_cents=1.0, usage=Usage(output_tokens=5)
     )
     flow = fold(FLOW, VISIT, VISITED, cut_off)
-    assert (flow.steps, flow.tokens, flow.cents) == (3, 15, 2.5)
-    assert fold(FLOW, VISIT, VISITED, VISIT, VISITED).steps == 4
+    assert (flow.answers, flow.tokens, flow.cents) == (3, 15, 2.5)
+    assert fold(FLOW, VISIT, VISITED, VISIT, VISITED).answers == 4
     assert fold(STARTED, CALLED, CALLED).invocations == 2
     # Who takes it up counts anew what was cut off.
-    assert fold(FLOW, VISIT, VISITED, cut_off, FLOW).steps == 2
+    assert fold(FLOW, VISIT, VISITED, cut_off, FLOW).answers == 2
+
+
+def test_both_names_of_the_answers_have_their_number() -> None:
+    """Older programs read ``steps``, and older daemons send it."""
+    encoded = msgspec.json.decode(msgspec.json.encode(fold(STARTED, SPENT)))
+    assert (encoded["answers"], encoded["steps"]) == (1, 1)
+
+    del encoded["answers"]
+    older = msgspec.convert(encoded, RunSummary)
+
+    assert (older.answers, older.steps) == (1, 1)
 
 
 def test_015_what_is_ordered_names_it_until_it_says_more() -> None:

@@ -53,7 +53,7 @@ def describe_spending(summary: RunSummary) -> str:
     """Describe a run's known usage."""
     parts = (
         write_count(summary.visits, "visit") if summary.kind == "flow" else "",
-        write_count(summary.steps, "answer"),
+        write_count(summary.answers, "answer"),
         write_count(summary.invocations, "call") if summary.invocations else "",
         describe_tokens(summary.tokens) if summary.tokens else "",
         describe_cost(summary.cents),
