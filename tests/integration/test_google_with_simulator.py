@@ -32,7 +32,8 @@ from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import media_of
 from vibe_llms.providers.google import produce_provider
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.testing.simulator import (
     Cite,

@@ -15,7 +15,8 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
 from vibe_llms.providers.rates import Ticket
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.request_encoding import EncodedBody
 from vibe_llms.providers.requirements import Requirement, RequirementKind
 from vibe_llms.providers.settings import RemoteSettings

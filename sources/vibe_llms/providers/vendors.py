@@ -331,7 +331,7 @@ class Vendor(abc.ABC):
 
 
 class VendorClient(CountingClient, Protocol):
-    """A client of one vendor, as :class:`.remote.RemoteClient` is.
+    """A client of one vendor, as :class:`.remote_clients.RemoteClient` is.
 
     Attributes:
         vendor: The parts that are specific to the vendor.

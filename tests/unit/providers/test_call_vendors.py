@@ -23,7 +23,8 @@ from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.rules import RuleReader
 from vibe_llms.providers.call_vendors import CallVendor
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.tables.reading import TableReader
 
@@ -89,6 +90,7 @@ async def test_an_error_has_the_message_of_the_vendor(
 ) -> None:
     client = produce_client(tmp_path, Heron, {"genus": "embedder"})
     counterpart = Counterpart([answer_json(msgspec.json.encode(body), 404)])
+    assert isinstance(client.provider, RemoteProvider)
     client.provider.use_transport(counterpart.transport)
     embedder: Any = await client.provider.produce_client().access("m", Genus.EMBEDDER)
 

@@ -14,6 +14,7 @@ from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.openai_responses import produce_provider as produce_openai
 from vibe_llms.providers.passed_headers import PassedHeaders
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.wire.http.heads import compose_head, parse_target
 from vibe_llms.wire.tracing import TRACE
 
@@ -60,11 +61,11 @@ async def test_keys_that_are_read_again_keep_headers_and_scrubbers(
     counterpart = Counterpart([answer_json(b'{"key": "canary-key-number-two"}') for _ in range(6)])
     provider = produce_openai(produce_context("openai", tmp_path, **settings))
     provider.use_transport(counterpart.transport)
+    survey = mock.create_autospec(RemoteClient.list_secrets, side_effect=RemoteClient.list_secrets)
+    monkeypatch.setattr(RemoteClient, "list_secrets", survey)
     client = provider.produce_client()
     compose = mock.Mock(wraps=client.vendor.compose_headers)
-    survey = mock.Mock(wraps=client.list_secrets)
     monkeypatch.setattr(client.vendor, "compose_headers", compose)
-    monkeypatch.setattr(client, "list_secrets", survey)
 
     bodies = []
     for key in ("canary-key-number-one", "canary-key-number-two"):

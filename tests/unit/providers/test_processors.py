@@ -21,7 +21,8 @@ from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.ollama.client import OllamaVendor
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
 from vibe_llms.providers.openai_responses.client import OpenAIResponsesVendor
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.providers.vllm.client import VllmVendor
 

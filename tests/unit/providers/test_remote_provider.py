@@ -45,7 +45,8 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.settings import read_settings
 from vibe_llms.providers.sources import WireSource

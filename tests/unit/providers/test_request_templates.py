@@ -27,7 +27,8 @@ from vibe_llms.providers import request_templates
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.ollama.client import OllamaVendor
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.request_templates import RequestTemplates
 from vibe_llms.providers.vendors import Vendor

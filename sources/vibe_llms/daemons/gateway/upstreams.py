@@ -23,7 +23,7 @@ from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.call_observing import observe_calls
 from vibe_llms.providers.calls import RemoteCallModel
-from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 
 if TYPE_CHECKING:

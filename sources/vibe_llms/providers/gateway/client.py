@@ -18,7 +18,8 @@ from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.providers.gateway.learning import compose_rules, summarize
 from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.vendors import Vendor, VendorClient
 

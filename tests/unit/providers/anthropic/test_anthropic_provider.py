@@ -27,7 +27,8 @@ from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.anthropic import produce_provider, survey_providers
 from vibe_llms.providers.anthropic.client import SAMPLING_VERSION, VERSION
 from vibe_llms.providers.anthropic.clouds import produce_cloud_client
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.wire.memory import MemoryAnswer
 
 REQUEST = Request(

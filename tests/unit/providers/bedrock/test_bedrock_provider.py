@@ -22,7 +22,8 @@ from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCan
 from vibe_llms.messages.requests import Request
 from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.bedrock import produce_provider, survey_providers
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.requirements import RequirementKind
 from vibe_llms.wire.event_stream import encode_message
 from vibe_llms.wire.memory import MemoryAnswer

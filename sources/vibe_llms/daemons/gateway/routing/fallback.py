@@ -44,7 +44,7 @@ from vibe_llms.exceptions import (
     TransportTimeoutError,
 )
 from vibe_llms.providers.rates import survey_resets
-from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.remote_clients import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 
 ATTEMPTS_HEADER: Final = "x-vibe-attempts"

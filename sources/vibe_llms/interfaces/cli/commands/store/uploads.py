@@ -53,7 +53,7 @@ async def uploads(provider: str | None, as_json: bool) -> None:
 
 
 async def _remove(provider: str) -> None:
-    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.providers.remote_clients import RemoteClient
 
     async with load_application() as application:
         name = application.configuration.follow_aliases(provider)
