@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
-from vibe_llms.exceptions import DependencyError, UnknownNameError
+from vibe_llms.exceptions import DependencyError
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.reprs import represent
+from vibe_llms.providers.address_book import AddressBook
 from vibe_llms.providers.client_pool import ClientPool, evict_oldest
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ class Application(Closing):
             application=self,
             **{name: value for name, value in callbacks.items() if value is not None},
         )
-        self._addresses: dict[str, ModelAddress] = {}
-        self._call_addresses: dict[tuple[Genus, str], ModelAddress] = {}
-        self._configured_addresses: frozenset[str] | None = None  # set by `restrict`
+        self._addresses = AddressBook(configuration, lambda: self.catalogue)
         self._pool = ClientPool(lambda name: self.plugins.load_provider(name), self._produce_client)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -150,7 +149,7 @@ class Application(Closing):
         """
         resolved = self.resolve_address(address)
         shared = await self._pool.access(resolved.provider, holder or self)
-        self._ensure_configured(resolved, shared.client.provider)
+        self._addresses.ensure_configured(resolved, shared.client.provider)
         model = shared.models.get(resolved.name)
         if model is None:
             model = await shared.client.access_model(resolved.name)
@@ -177,9 +176,9 @@ class Application(Closing):
         """
         from vibe_llms.providers.genera import access_model
 
-        resolved = self._resolve_call_address(genus, address)
+        resolved = self._addresses.resolve_call(genus, address)
         shared = await self._pool.access(resolved.provider, holder or self)
-        self._ensure_configured(resolved, shared.client.provider)
+        self._addresses.ensure_configured(resolved, shared.client.provider)
         model = shared.call_models.get((genus, resolved.name))
         if model is None:
             model = await access_model(shared.client, resolved.name, genus)
@@ -229,22 +228,6 @@ class Application(Closing):
         model: Any = await access
         return getattr(model, "unguarded", model)
 
-    def _resolve_call_address(self, genus: Genus, address: str) -> ModelAddress:
-        from vibe_llms.models.addresses import ModelAddress
-
-        resolved = self._call_addresses.get((genus, address))
-        if resolved is None:
-            configuration = self.configuration
-            named = address.strip() or configuration.find_default(genus)
-            text = configuration.follow_aliases(named)
-            if ":" in text or text in configuration.providers:
-                resolved = ModelAddress.parse(text)  # without the provider's default converser
-            else:
-                resolved = self.resolve_address(text)
-            evict_oldest(self._call_addresses)
-            self._call_addresses[genus, address] = resolved
-        return resolved
-
     def restrict(self, named: Iterable[str] = ()) -> None:
         """Restrict from now on which models and files the clients of a daemon can use.
 
@@ -255,12 +238,7 @@ class Application(Closing):
         Args:
             named: Further addresses that the operator has configured.
         """
-        configuration = self.configuration
-        # The name of a provider is the address of its configured model.
-        providers = configuration.providers
-        addresses = (configuration.model, *configuration.aliases, *providers, *named)
-        without_aliases = map(configuration.follow_aliases, addresses)
-        self._configured_addresses = frozenset(map(self._add_default_model, without_aliases))
+        self._addresses.restrict(named)
         self.plugins.consent.is_revoked = True
         self._pool.forget_models()
 
@@ -271,24 +249,14 @@ class Application(Closing):
             UnknownNameError: The address names such a file, or no provider.
             ConverseError: The provider cannot be loaded.
         """
-        if self._configured_addresses is not None:
+        if self._addresses.is_restricted:
             resolved = self.resolve_address(address)
-            self._ensure_configured(resolved, self.plugins.load_provider(resolved.provider))
-
-    def _ensure_configured(self, address: ModelAddress, provider: Provider) -> None:
-        if self._configured_addresses is None or str(address) in self._configured_addresses:
-            return
-        names_file = getattr(provider, "names_file", None)
-        if names_file is not None and names_file(address.name):
-            raise UnknownNameError(
-                kind="model",
-                name=str(address),
-                remedy="A path cannot be a model here. The operator can name it in [aliases].",
-            )
+            provider = self.plugins.load_provider(resolved.provider)
+            self._addresses.ensure_configured(resolved, provider)
 
     def find_model(self, address: str, holder: object) -> ConverserModel | None:
         """Return a model that was accessed before; else ``None``: use :meth:`access_model`."""
-        resolved = self._addresses.get(address)
+        resolved = self._addresses.find(address)
         shared = resolved and self._pool.find(resolved.provider, self._find_loop(), holder)
         return shared.models.get(resolved.name) if resolved and shared else None
 
@@ -296,7 +264,7 @@ class Application(Closing):
         self, genus: Genus, address: str, holder: object
     ) -> CallModel[Any, Any] | None:
         """Return a model that was accessed before; else ``None``: use :meth:`access`."""
-        resolved = self._call_addresses.get((genus, address))
+        resolved = self._addresses.find_call(genus, address)
         shared = resolved and self._pool.find(resolved.provider, self._find_loop(), holder)
         return shared.call_models.get((genus, resolved.name)) if resolved and shared else None
 
@@ -320,24 +288,7 @@ class Application(Closing):
 
     def resolve_address(self, address: str = "") -> ModelAddress:
         """Parse the name of a model; see :meth:`access_model`."""
-        from vibe_llms.models.addresses import ModelAddress
-
-        if (cached := self._addresses.get(address)) is not None:  # fast path for each request
-            return cached
-        configuration = self.configuration
-        text = configuration.follow_aliases((address or configuration.model).strip())
-        if ":" not in text and text not in configuration.providers:
-            return self.catalogue.resolve_address(text, aliases=configuration.aliases)
-        resolved = ModelAddress.parse(self._add_default_model(text))
-        evict_oldest(self._addresses)
-        self._addresses[address] = resolved
-        return resolved
-
-    def _add_default_model(self, text: str) -> str:
-        """Complete an address without a model by the provider's configured model."""
-        entry = self.configuration.providers.get(text)
-        model = "" if entry is None else entry.settings.get("model", "")
-        return f"{text}:{model}" if model else text
+        return self._addresses.resolve(address)
 
     @cached_property
     def controls(self) -> Mapping[str, Any]:
