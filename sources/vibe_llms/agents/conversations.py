@@ -167,13 +167,13 @@ class LocalConversations:
     @in_thread
     def read(self, identity: str, *, subject: str = "") -> History:
         """Return the history; damaged parts are omitted and reported."""
-        self.runs.ensure_access(identity, subject)
+        self.runs.access.ensure(identity, subject)
         return self.store.read(identity, tolerant=True)
 
     @in_thread
     def survey_family(self, identity: str, *, subject: str = "") -> Relative:
         """Return the forks of a conversation and of its ancestors; only those of the caller."""
-        self.runs.ensure_access(identity, subject)
+        self.runs.access.ensure(identity, subject)
         return survey_family(
             self.index, identity, admits=lambda each: self._belongs_to(each, subject)
         )
@@ -182,7 +182,7 @@ class LocalConversations:
     def compare(self, first: str, second: str, *, subject: str = "") -> ConversationDifference:
         """Compare two conversations turn by turn, as ``vibe diff`` does."""
         for identity in (first, second):
-            self.runs.ensure_access(identity, subject)
+            self.runs.access.ensure(identity, subject)
         return compare_conversations(self.store, first, second)
 
     @in_thread
@@ -194,7 +194,7 @@ class LocalConversations:
         Raises:
             UnknownNameError: The conversation has no content with this id.
         """
-        self.runs.ensure_access(identity, subject)
+        self.runs.access.ensure(identity, subject)
         media = media_of(self.store.read(identity, tolerant=True).canisters)
         found = next((each for each in media if each.content_id == content_id), None)
         if found is None:
@@ -222,7 +222,7 @@ class LocalConversations:
             RequestError: Nothing is to be changed, the name is too long or has more than one line,
                 or the conversation has no message with one of the ids.
         """
-        self.runs.ensure_access(identity, subject)
+        self.runs.access.ensure(identity, subject)
         changes: dict[str, Any] = {}
         if name is not None:
             changes["name"] = read_name(name)
@@ -257,7 +257,7 @@ class LocalConversations:
         Raises:
             RequestError: The conversation has fewer canisters.
         """
-        metadata = self.runs.ensure_access(identity, subject)
+        metadata = self.runs.access.ensure(identity, subject)
         if from_index is not None:
             count = len(self.store.read(identity).canisters)
             if from_index > count:
@@ -288,7 +288,7 @@ class LocalConversations:
         Raises:
             UnknownNameError: The format is unknown.
         """
-        self.runs.ensure_access(identity, subject)
+        self.runs.access.ensure(identity, subject)
         plugins = self.runs.application.plugins
         chosen = find_format(plugins.survey_specifications(ExporterSpecification), form)
         conversation = Conversation.restore(self.store, identity)
@@ -305,7 +305,7 @@ class LocalConversations:
         """
 
         def find_summary() -> RunSummary | None:
-            self.runs.ensure_access(identity, subject)
+            self.runs.access.ensure(identity, subject)
             if self.store.open_log(identity).read_last() is None:
                 return None
             return read_summary(self.store, identity)
@@ -321,7 +321,10 @@ class LocalConversations:
 
     def _belongs_to(self, identity: str, subject: str) -> bool:
         try:
-            return self.runs.may_access_all(subject) or read_owner(self.store, identity) == subject
+            return (
+                self.runs.access.may_access_all(subject)
+                or read_owner(self.store, identity) == subject
+            )
         except StoreError:  # deleted in the meantime, or damaged
             return False
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from vibe_llms.agents.awaiting import await_state
@@ -15,6 +15,7 @@ from vibe_llms.agents.deferred_requests import (
     refuse_workers,
 )
 from vibe_llms.agents.interfaces import Runner, WatchedEvent
+from vibe_llms.agents.run_access import RunAccess
 from vibe_llms.agents.run_listing import RunTitles
 from vibe_llms.agents.run_requests import (
     begin_run,
@@ -41,7 +42,6 @@ from vibe_llms.events.runs import (
     StopRequestedEvent,
 )
 from vibe_llms.exceptions import (
-    CorruptionError,
     RequestError,
     Stage,
     StoreError,
@@ -59,7 +59,7 @@ from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
-from vibe_llms.runs.owners import read_owner, read_subject
+from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.parts import survey_parts
 from vibe_llms.runs.patience import retry_for
 from vibe_llms.runs.step_indexing import StepIndex
@@ -107,7 +107,7 @@ class LocalRuns:
         self.application = application
         self.rules = rules or RunRules(limits=application.configuration.limits)
         self.host = host
-        self.is_owner = is_owner
+        self.access = RunAccess(store, is_owner)
         self.index = RunIndex(store) if host is None else host.index
 
     async def start(
@@ -169,7 +169,7 @@ class LocalRuns:
         self._check_channel(spec.channel)
 
         def write() -> RunSummary:
-            self.ensure_access(identity, subject)
+            self.access.ensure(identity, subject)
             stored = tuple(detach_media(canisters, self.store.contents))
             request = RunRequestedEvent(spec=spec.export(), canisters=stored, subject=subject)
             continue_conversation(self.store, identity, request)
@@ -190,7 +190,7 @@ class LocalRuns:
     ) -> Sequence[RunSummary]:
         """Return the runs in some states that match a filter."""
         self.index.refresh(self.host.working if self.host else ())
-        owner = None if self.may_access_all(subject) else subject
+        owner = None if self.access.may_access_all(subject) else subject
         try:
             found = self.index.survey(
                 states=states,
@@ -220,10 +220,10 @@ class LocalRuns:
     @in_thread
     def count_events(self, run_id: str, *, subject: str = "") -> int:
         """Return the number of a run's last event; fast for a log of any length."""
-        with self.hiding_unreadable(run_id, subject):
+        with self.access.hiding_unreadable(run_id, subject):
             last = self.store.open_log(run_id).read_last()
             owner = read_subject(self.store, run_id) or ""
-        if last is None or not (owner == subject or self.may_access_all(subject)):
+        if last is None or not self.access.admits(subject, owner):
             raise UnknownConversationError(identity=run_id)
         return last.sequence
 
@@ -253,8 +253,8 @@ class LocalRuns:
         self, run_id: str, *, after: int = 0, limit: int | None = None, subject: str = ""
     ) -> StepPage:
         """Return the steps of a run that changed after an event."""
-        self.ensure_access(run_id, subject)
-        with self.hiding_unreadable(run_id, subject):
+        self.access.ensure(run_id, subject)
+        with self.access.hiding_unreadable(run_id, subject):
             return self._steps.read(self.index, run_id, after, limit)
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
@@ -358,10 +358,6 @@ class LocalRuns:
         """Delete a run with its visits."""
         await asyncio.to_thread(self._delete, run_id, subject)
 
-    def may_access_all(self, subject: str) -> bool:
-        """Tell whether a caller may see the runs and conversations of all users."""
-        return self.is_owner and not subject
-
     def _check_channel(self, channel: JsonValue) -> None:
         """Refuse a channel that workers do not support. Raises ConfigurationError."""
         if channel == VENDOR and self.host is not None and not self.host.deferred_name:
@@ -369,39 +365,10 @@ class LocalRuns:
 
     # --- in a thread -----------------------------------------------------------------------------
 
-    @contextmanager
-    def hiding_unreadable(self, run_id: str, subject: str) -> Iterator[None]:
-        """Report a run that cannot be read as unknown, so that other users learn nothing."""
-        try:
-            yield
-        except StoreUnavailableError:
-            raise
-        except StoreError as error:
-            if isinstance(error, CorruptionError) and not subject:
-                raise
-            # the owner of a damaged one is unknown
-            raise UnknownConversationError(identity=run_id) from error
-
-    def ensure_access(self, identity: str, subject: str) -> ConversationMetadata:
-        """Return the metadata of a conversation. Does file work.
-
-        Raises:
-            UnknownConversationError: It does not exist, or belongs to another user.
-        """
-        with self.hiding_unreadable(identity, subject):
-            metadata = self.store.read_metadata(identity)
-            owner = read_owner(self.store, identity, metadata)
-        if owner != subject and not self.may_access_all(subject):
-            # Do not reveal that it exists.
-            raise UnknownConversationError(identity=identity)
-        return metadata
-
     def _find(self, run_id: str, subject: str) -> RunSummary:
-        with self.hiding_unreadable(run_id, subject):
+        with self.access.hiding_unreadable(run_id, subject):
             summary = self.index.read_summary(run_id)
-        if summary.subject != subject and not self.may_access_all(
-            subject
-        ):  # the same as if it did not exist
+        if not self.access.admits(subject, summary.subject):  # the same as if it did not exist
             raise UnknownConversationError(identity=run_id)
         return summary
 

@@ -149,7 +149,7 @@ async def open_thread(runs: LocalRuns, conversation: str, subject: str) -> Threa
     """Return the thread that is a conversation. Raises UnknownConversationError."""
 
     def read() -> Thread:
-        runs.ensure_access(conversation, subject)
+        runs.access.ensure(conversation, subject)
         thread = Thread(id=conversation, subject=subject, conversation=conversation, branch=0)
         return _load(runs, thread)
 
@@ -170,7 +170,7 @@ async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
         raise refuse("thread", f"The thread has {_MAX_BRANCHES} branches already; begin another.")
 
     def fork() -> None:
-        metadata = runs.ensure_access(thread.conversation, thread.subject)
+        metadata = runs.access.ensure(thread.conversation, thread.subject)
         try:
             runs.store.fork(thread.conversation, from_index=count, child=identity)
         except StoreError as error:
@@ -320,7 +320,7 @@ def _load(runs: LocalRuns, thread: Thread) -> Thread:
 
 def _is_accessible(runs: LocalRuns, identity: str, subject: str) -> bool:
     try:
-        runs.ensure_access(identity, subject)
+        runs.access.ensure(identity, subject)
     except UnknownConversationError:
         return False
     return True
