@@ -15,10 +15,10 @@ from vibe_llms.daemons.server.exchange import BUFFER_BYTES, ServedExchange
 from vibe_llms.daemons.server.heads import CONTINUE, compose_refusal
 from vibe_llms.daemons.server.peers import Peer, describe_peer
 from vibe_llms.daemons.server.request_heads import Head
-from vibe_llms.daemons.server.requests import MALFORMED, NOT_IMPLEMENTED, RequestReader
+from vibe_llms.daemons.server.requests import RequestReader
 from vibe_llms.daemons.server.scopes import compose_scope
 from vibe_llms.daemons.server.service import ServedApplication
-from vibe_llms.foundation.optional_packages import advise_extra
+from vibe_llms.daemons.server.upgrades import MALFORMED_UPGRADE, Upgrade, begin_upgrade
 from vibe_llms.wire.http.receive_buffer import reading
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._socket = connected
         self._reader = RequestReader(self, service.settings.header_bytes)
         self._peer: Peer
+        self._upgrade: Upgrade
         self._is_surplus = is_surplus
         self._current: ServedExchange | None = None
         self._incoming: ServedExchange | None = None
@@ -217,7 +218,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
         if self._ignores_input:
             return
         if head.is_upgrade:
-            self._begin_websocket(head)
+            is_busy = self._current is not None
+            self._upgrade = MALFORMED_UPGRADE if is_busy else begin_upgrade(self, head, self._peer)
             return
         exchange = ServedExchange(self, head)
         self._incoming = exchange
@@ -256,26 +258,6 @@ class IncomingConnection(asyncio.BufferedProtocol):
         exchange.finish()
         if not exchange.keeps_alive:
             self._ignores_input = True
-
-    def _begin_websocket(self, head: Head) -> None:
-        """Check the handshake of a WebSocket; :meth:`_start_websocket` follows."""
-        if self._current is not None:
-            self._upgrade: tuple[WebSocket | None, Scope, int] = (None, {}, MALFORMED)
-            return
-        try:
-            # Imported on demand: few users have installed the package, and fewer need it.
-            from vibe_llms.daemons.server.websocket import produce_websocket
-        except ImportError:
-            _logger.warning("WebSockets need an extra. %s", advise_extra("serve", "websockets"))
-            self._upgrade = (None, {}, NOT_IMPLEMENTED)
-            return
-        websocket = produce_websocket(self, head)
-        if isinstance(websocket, int):
-            self._upgrade = (None, {}, websocket)
-        else:
-            scope = compose_scope(head, self._peer, self.service.lifespan.state, websocket.watch)
-            scope = websocket.compose_scope(scope)
-            self._upgrade = (websocket, scope, 0)
 
     def _start_websocket(self, received_bytes: bytes) -> None:
         websocket, scope, status = self._upgrade
