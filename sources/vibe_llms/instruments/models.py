@@ -29,11 +29,17 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like, direct, entering
 from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, produce_user_canister
-from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
+from vibe_llms.instruments.options import (
+    EngineOptions,
+    ParseOptions,
+    check_options,
+    compose_fields,
+    describe_ensembles,
+    describe_invocables,
+)
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import CacheHint
-from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
@@ -183,7 +189,7 @@ class Model(Closing):
             canisters = (SupervisorCanister(options["system"]), *canisters)
         return Request(
             canisters=canisters,
-            invocables=_describe(options),
+            invocables=describe_invocables(options),
             continuation=options.get("continuation", False),
             **self.compose_fields(options),
             # A prompt that is not a conversation starts a new one, with a new id.
@@ -194,16 +200,7 @@ class Model(Closing):
 
     async def _compose(self, prompt: Input | Request, options: RequestOptions) -> Request:
         """Build a request. Ensembles among its tools are connected, to get their descriptions."""
-        if (tool_option := options.get("tools")) is not None:
-            from vibe_llms.invocables.ensembles import gather_ensembles, is_ensemble, list_tools
-            from vibe_llms.invocables.registry import Registry
-
-            tools = list_tools(tool_option)
-            if any(map(is_ensemble, tools)):
-                async with Registry(gather_ensembles(tools)) as registry:
-                    tools = registry.describe()
-            options = {**options, "tools": tools}
-        return self.request(prompt, **options)
+        return self.request(prompt, **await describe_ensembles(options))
 
     def _access_template(self) -> Request:
         """Return the template of all requests for a text, with the fields they share."""
@@ -421,17 +418,6 @@ class Model(Closing):
         contents = self.application.store.contents
         loaded = await asyncio.to_thread(hydrate, request.canisters, contents)
         return attrs.evolve(request, canisters=loaded)
-
-
-def _describe(options: RequestOptions) -> tuple[InvocableDescription, ...]:
-    """Return the descriptions of tools for the model."""
-    invocables, tools = options.get("invocables", ()), options.get("tools", ())
-    described = [each for each in invocables if isinstance(each, InvocableDescription)]
-    if not tools and len(described) == len(invocables):
-        return tuple(described)
-    from vibe_llms.invocables.ensembles import describe_tools
-
-    return (*describe_tools(invocables), *describe_tools(tools))
 
 
 def entering_following(

@@ -102,3 +102,32 @@ def check_options(options: Mapping[str, object]) -> None:
     for name in options.keys() - RequestOptions.__optional_keys__:
         hint = suggest(name, RequestOptions.__optional_keys__)
         raise TypeError(f"Unknown option {name!r}{hint} Pass controls as controls={{{name!r}: …}}.")
+
+
+async def describe_ensembles(options: RequestOptions) -> RequestOptions:
+    """Replace ensembles among the tools by descriptions of their tools; connect them for that.
+
+    Raises:
+        EnsembleError: An ensemble cannot be connected.
+    """
+    if options.get("tools") is None:
+        return options
+    from vibe_llms.invocables.ensembles import gather_ensembles, is_ensemble, list_tools
+    from vibe_llms.invocables.registry import Registry
+
+    tools = list_tools(options["tools"])
+    if any(map(is_ensemble, tools)):
+        async with Registry(gather_ensembles(tools)) as registry:
+            tools = registry.describe()
+    return {**options, "tools": tools}
+
+
+def describe_invocables(options: RequestOptions) -> tuple[InvocableDescription, ...]:
+    """Return the descriptions of all tools for the model."""
+    invocables, tools = options.get("invocables", ()), options.get("tools", ())
+    described = [each for each in invocables if isinstance(each, InvocableDescription)]
+    if not tools and len(described) == len(invocables):
+        return tuple(described)
+    from vibe_llms.invocables.ensembles import describe_tools
+
+    return (*describe_tools(invocables), *describe_tools(tools))
