@@ -6,13 +6,11 @@ audio, native data) are in the last frames, with the rest of the complete answer
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects import client_answers
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.delta_writers import (
     DeltaWriter,
@@ -25,6 +23,7 @@ from vibe_llms.dialects.chat_completions.serving.remainders import PieceRun, Str
 from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
 from vibe_llms.dialects.extras import read_native, without
 from vibe_llms.dialects.openai_serving import compose_openai_error
+from vibe_llms.dialects.piece_frames import PLACEHOLDER_TEXT, PieceFrameWriter, compose_whole_piece
 from vibe_llms.dialects.separators import GrowingContent, Separators
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -38,21 +37,14 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.messages.canisters import InvocationCanister, Owner
+from vibe_llms.messages.canisters import Owner
 from vibe_llms.messages.contents import (
     Native,
     NativeContent,
-    ReasoningContent,
-    RefusalContent,
-    TextualContent,
 )
 from vibe_llms.messages.identities import access_now, produce_identity
-from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
-_PLACEHOLDER_TEXT: Final = uuid.uuid4().hex
-_PLACEHOLDER: Final = _encode(_PLACEHOLDER_TEXT)
-"""Placeholder of a piece in the template of its frames: random, so no other text is equal."""
 _DONE: Final = b"data: [DONE]\n\n"
 _CHUNK_FIELDS: Final = frozenset({"choices", "created", "id", "model", "object", "usage"})
 _REPEATED: Final = ("service_tier", "system_fingerprint")
@@ -74,7 +66,7 @@ class _Content(GrowingContent):
     sent_signature: str = ""
 
 
-class StreamWriter(client_answers.StreamWriter):
+class StreamWriter(PieceFrameWriter):
     """Writes the chunks of one response, and the end mark."""
 
     ending = b"\n\n" + _DONE
@@ -95,20 +87,8 @@ class StreamWriter(client_answers.StreamWriter):
         # Native parts that have not ended, and deltas of contents after them, which wait for them.
         self._unfinished_natives: list[int] = []
         self._waiting: list[ContentDeltaEvent] = []
-        # The current content, and a frame of it with the placeholder instead of a piece.
-        self._index, self._channel = -1, ""
-        self._frame_template = b""
-        pieces: list[str] = []
-        self._record_piece = pieces.append
 
-    def write(self, event: StreamEvent) -> bytes:
-        """Return the complete frames for an event: usually one, sometimes none."""
-        if isinstance(event, ContentDeltaEvent):
-            text = event.text
-            if event.index == self._index and event.channel == self._channel and text:
-                self._record_piece(text)
-                return self._frame_template.replace(_PLACEHOLDER, _encode(text))
-            return self._switch_content(event) if text else b""
+    def _write_event(self, event: StreamEvent) -> bytes:
         match event:
             case ResponseStartedEvent():
                 self._started = event  # another attempt may replace it
@@ -189,12 +169,13 @@ class StreamWriter(client_answers.StreamWriter):
             text, content.sent_signature = text.removeprefix(content.sent_signature), text
         separator = self._find_separator(content, channel, write_delta)
         content.last_channel = channel
-        run = PieceRun(write_delta, [separator + text])
+        run = PieceRun(write_delta)
         self._streamed.runs.append(run)
-        self._frame_template = self._chunk(write_delta(_PLACEHOLDER_TEXT))
-        self._record_piece = run.pieces.append
-        self._index, self._channel = (-1 if channel == "signature" else event.index), channel
-        return self._frame_template.replace(_PLACEHOLDER, _encode(separator + text))
+        template = self._chunk(write_delta(PLACEHOLDER_TEXT))
+        frame = self._begin_pieces(event, template, run.pieces, separator + text)
+        if channel == "signature":
+            self._index = -1
+        return frame
 
     def _find_separator(self, content: _Content, channel: str, write_delta: DeltaWriter) -> str:
         if is_foreign_reasoning(write_delta):
@@ -212,18 +193,8 @@ class StreamWriter(client_answers.StreamWriter):
             return self._write_native_part(event.index, item)
         if content.last_channel or any(each.index == event.index for each in self._waiting):
             return b""
-        match item:
-            case TextualContent() | RefusalContent():
-                return self.write(ContentDeltaEvent(event.index, item.text))
-            case ReasoningContent() if item.text:
-                return self.write(ContentDeltaEvent(event.index, item.text))
-            case ReasoningContent():
-                summary = BOUNDARY.join(item.summary)
-                return self.write(ContentDeltaEvent(event.index, summary, "summary"))
-            case InvocationCanister():
-                return self.write(ContentDeltaEvent(event.index, item.arguments, "arguments"))
-            case _:
-                return b""
+        piece = compose_whole_piece(event)
+        return b"" if piece is None else self.write(piece)
 
     def _write_native_part(self, index: int, item: FinishedItem) -> bytes:
         """Write a part of an unknown kind, and then the contents that waited for its end."""

@@ -6,13 +6,11 @@ the last lines, with the rest of the complete answer.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects import client_answers
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
@@ -21,6 +19,7 @@ from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving.errors import compose_sentence
 from vibe_llms.dialects.ollama_chat.serving.responses import format_time, nativize_response
+from vibe_llms.dialects.piece_frames import PLACEHOLDER_TEXT, PieceFrameWriter, compose_whole_piece
 from vibe_llms.dialects.separators import GrowingContent, Separators
 from vibe_llms.dialects.serving import UNKNOWN_MODEL
 from vibe_llms.events.stream import (
@@ -33,15 +32,10 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import InvocationCanister, Owner
-from vibe_llms.messages.contents import ReasoningContent, RefusalContent, TextualContent
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
-_PLACEHOLDER_TEXT: Final = uuid.uuid4().hex
-_PLACEHOLDER: Final = _encode(_PLACEHOLDER_TEXT)
-"""Placeholder of a piece in the template of its frames: random, so no other text is equal."""
 _FIELDS: Final = {
     ("text", "text"): "content",
     ("refusal", "text"): "content",
@@ -51,7 +45,7 @@ _FIELDS: Final = {
 """The field for each kind of content and channel."""
 
 
-class StreamWriter(client_answers.StreamWriter):
+class StreamWriter(PieceFrameWriter):
     """Writes the lines of one response; the last line is marked as done."""
 
     content_type = "application/x-ndjson"
@@ -68,19 +62,8 @@ class StreamWriter(client_answers.StreamWriter):
         self._sent: dict[str, list[str]] = {"content": [], "thinking": []}
         # Calls that have begun: they are sent in this order, even if they end in another.
         self._waiting_calls: dict[int, InvocationCanister | None] = {}
-        # The current content, and a frame of it with the placeholder instead of a piece.
-        self._index, self._channel = -1, ""
-        self._frame_template = b""
-        self._record_piece = self._sent["content"].append
 
-    def write(self, event: StreamEvent) -> bytes:
-        """Return the complete frames for an event: usually one, sometimes none."""
-        if isinstance(event, ContentDeltaEvent):
-            text = event.text
-            if event.index == self._index and event.channel == self._channel and text:
-                self._record_piece(text)
-                return self._frame_template.replace(_PLACEHOLDER, _encode(text))
-            return self._switch_content(event) if text else b""
+    def _write_event(self, event: StreamEvent) -> bytes:
         match event:
             case ContentStartedEvent():
                 self._contents[event.index] = content = GrowingContent(event)
@@ -120,12 +103,8 @@ class StreamWriter(client_answers.StreamWriter):
         else:
             separator = self._separators.find_before_text(content)
         content.last_channel = event.channel
-        self._frame_template = self._write_line({field: _PLACEHOLDER_TEXT})
-        self._record_piece = self._sent[field].append
-        self._index, self._channel = event.index, event.channel
-        text = separator + event.text
-        self._record_piece(text)
-        return self._frame_template.replace(_PLACEHOLDER, _encode(text))
+        template = self._write_line({field: PLACEHOLDER_TEXT})
+        return self._begin_pieces(event, template, self._sent[field], separator + event.text)
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
         """Write a content without deltas, and complete calls."""
@@ -135,16 +114,8 @@ class StreamWriter(client_answers.StreamWriter):
             return self._write_calls()
         if self._contents[event.index].last_channel:
             return b""
-        match item:
-            case TextualContent() | RefusalContent():
-                return self.write(ContentDeltaEvent(event.index, item.text))
-            case ReasoningContent() if item.text:
-                return self.write(ContentDeltaEvent(event.index, item.text))
-            case ReasoningContent():
-                summary = BOUNDARY.join(item.summary)
-                return self.write(ContentDeltaEvent(event.index, summary, "summary"))
-            case _:
-                return b""
+        piece = compose_whole_piece(event)
+        return b"" if piece is None else self.write(piece)
 
     def _write_calls(self) -> bytes:
         lines = []
