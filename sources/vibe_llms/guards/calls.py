@@ -16,10 +16,10 @@ from vibe_llms.messages.rankings import RankingRequest
 from vibe_llms.messages.speeches import SpeechRequest
 from vibe_llms.messages.transcripts import Transcript, TranscriptionRequest
 from vibe_llms.messages.vectors import EmbeddingRequest
-from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plugins.specification.guards import Inspection
 from vibe_llms.providers.interfaces import CallModel
 from vibe_llms.providers.piece_streams import Piece, PieceStream, open_stream
+from vibe_llms.providers.wrapped_calls import WrappedCallModel
 
 _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     EmbeddingRequest: ("texts",),
@@ -31,7 +31,7 @@ _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
 """The fields of requests that have texts."""
 
 
-class GuardedCallModel:
+class GuardedCallModel(WrappedCallModel[Any, Any]):
     """A model whose requests guards examine, and the text of a transcript.
 
     Args:
@@ -43,24 +43,10 @@ class GuardedCallModel:
     """
 
     def __init__(self, model: CallModel[Any, Any], guards: Sequence[ActiveGuard]) -> None:
+        super().__init__(model)
         self.unguarded = model
         self._guards = tuple(guards)
         self._address = str(model.descriptor)
-
-    @property
-    def descriptor(self) -> ModelDescriptor:
-        """The model's name and attributes."""
-        return self.unguarded.descriptor
-
-    @property
-    def max_inputs(self) -> int:
-        """Maximum inputs of one call."""
-        return self.unguarded.max_inputs
-
-    @property
-    def max_bytes(self) -> int:
-        """Maximum size of the inputs of one call."""
-        return self.unguarded.max_bytes
 
     async def call(self, request: Any) -> Any:
         """Return the result of a call. Raises ConverseError, TranslationLossError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import attrs
 
@@ -14,10 +14,10 @@ from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.moderations import ModerationRequest, join_moderations, split_moderation
 from vibe_llms.messages.vectors import EmbeddingRequest, join_vectors, split_vectors
-from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.interfaces import CallModel
 from vibe_llms.providers.live_streams import open_live
 from vibe_llms.providers.piece_streams import Piece, PieceStream, open_stream
+from vibe_llms.providers.wrapped_calls import WrappedCallModel
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -61,7 +61,7 @@ def cache_calls(model: CallModel[In, Out], cache: CallCache | None) -> CallModel
     return model if cache is None else CachedModel(model, cache)
 
 
-class CachedModel(Generic[In, Out]):
+class CachedModel(WrappedCallModel[In, Out]):
     """A model of any genus whose results are cached.
 
     Vectors and verdicts are cached for each text, so that only new texts are sent; other results
@@ -73,23 +73,8 @@ class CachedModel(Generic[In, Out]):
     """
 
     def __init__(self, model: CallModel[In, Out], cache: CallCache) -> None:
-        self._model = model
+        super().__init__(model)
         self._cache = cache
-
-    @property
-    def descriptor(self) -> ModelDescriptor:
-        """The model's name and attributes."""
-        return self._model.descriptor
-
-    @property
-    def max_inputs(self) -> int:
-        """Maximum inputs of one call."""
-        return self._model.max_inputs
-
-    @property
-    def max_bytes(self) -> int:
-        """Maximum size of the inputs of one call."""
-        return self._model.max_bytes
 
     async def call(self, request: In) -> Out:
         """Return a cached result, the result of an equal running call, or a new one.

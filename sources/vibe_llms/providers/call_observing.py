@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.calls import (
@@ -21,11 +21,11 @@ from vibe_llms.events.calls import (
 )
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.call_results import CallResult
-from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import CallModel
 from vibe_llms.providers.live_streams import open_live
 from vibe_llms.providers.piece_streams import Piece, PieceStream, open_stream
+from vibe_llms.providers.wrapped_calls import WrappedCallModel
 
 In = TypeVar("In")
 Out = TypeVar("Out", bound=CallResult)
@@ -45,7 +45,7 @@ def observe_calls(
     return ObservedModel(model, genus, listeners) if listeners else model
 
 
-class ObservedModel(Generic[In, Out]):
+class ObservedModel(WrappedCallModel[In, Out]):
     """A model of any genus, whose listeners receive the events of its calls.
 
     If a listener raises, one warning names it; the call is not affected.
@@ -57,28 +57,13 @@ class ObservedModel(Generic[In, Out]):
     def __init__(
         self, model: CallModel[In, Out], genus: Genus, listeners: Sequence[CallListener]
     ) -> None:
-        self._model = model
+        super().__init__(model)
         known = model.descriptor.attributes.genus
         # Many models have no data, and then are conversers.
         self._genus = genus if known is Genus.CONVERSER else known
         self._bus: EventBus[CallEvent] = EventBus()
         for listener in listeners:
             self._bus.subscribe(listener)
-
-    @property
-    def descriptor(self) -> ModelDescriptor:
-        """The model's name and attributes."""
-        return self._model.descriptor
-
-    @property
-    def max_inputs(self) -> int:
-        """Maximum inputs of one call."""
-        return self._model.max_inputs
-
-    @property
-    def max_bytes(self) -> int:
-        """Maximum size of the inputs of one call."""
-        return self._model.max_bytes
 
     async def call(self, request: In) -> Out:
         """Return the result of a call. Raises ConverseError."""

@@ -8,13 +8,9 @@ from typing import Any, assert_never
 import msgspec
 
 from vibe_llms.dialects.bedrock.calling.caching import write_cache_point
-from vibe_llms.dialects.bedrock.calling.content_blocks import (
-    CITED,
-    JSON,
-    REDACTED,
-    nativize_citations,
-)
+from vibe_llms.dialects.bedrock.calling.content_blocks import CITED, JSON, REDACTED
 from vibe_llms.dialects.bedrock.calling.media import nativize_medium
+from vibe_llms.dialects.citations import nativize_citations
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium

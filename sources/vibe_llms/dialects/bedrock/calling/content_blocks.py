@@ -12,8 +12,6 @@ from vibe_llms.dialects.bedrock.calling.media import KINDS, normalize_medium
 from vibe_llms.dialects.bedrock.quirks import PROTOCOL
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import collect_extras, keep_native, make_native, write_json
-from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     Citation,
     ModelContent,
@@ -101,19 +99,3 @@ def normalize_citation(native: Mapping[str, Any]) -> Citation:
         or (source if "://" in source else None),
         native=make_native(PROTOCOL, native),
     )
-
-
-def nativize_citations(
-    citations: Iterable[Citation], path: str, canister: AnyCanister | None, ledger: Ledger
-) -> list[dict[str, Any]]:
-    """Return the citations of this vendor; it accepts no citations of other vendors."""
-    native = []
-    for index, citation in enumerate(citations):
-        citation_path = f"{path}.citations[{index}]"
-        if citation.native is None or citation.native.protocol != PROTOCOL:
-            ledger.withhold(citation_path, "the vendor accepts only its own citations")
-            continue
-        fields = ledger.read_sendable(citation.native, citation_path, canister)
-        if fields:
-            native.append(fields)
-    return native

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
 from vibe_llms.dialects.cache_hints import UNMARKABLE, add_cache_control
+from vibe_llms.dialects.citations import nativize_citations
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, ensure_capability
-from vibe_llms.dialects.messages.calling.content_blocks import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
-from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.media import (
     normalize_document,
     normalize_image,
     normalize_upload,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     Citation,
@@ -89,19 +87,3 @@ def normalize_citation(native: Mapping[str, Any]) -> Citation:
         # The gateway writes other vendors' citations without an index, which this vendor rejects.
         native=None if native.get("encrypted_index") == "" else make_native(PROTOCOL, native),
     )
-
-
-def nativize_citations(
-    citations: Iterable[Citation], path: str, canister: AnyCanister | None, ledger: Ledger
-) -> list[dict[str, Any]]:
-    """Return the citations of this vendor; it accepts no citations of other vendors."""
-    native = []
-    for index, citation in enumerate(citations):
-        citation_path = f"{path}.citations[{index}]"
-        if citation.native is None or citation.native.protocol != PROTOCOL:
-            ledger.withhold(citation_path, "the vendor accepts only its own citations")
-            continue
-        fields = ledger.read_sendable(citation.native, citation_path, canister)
-        if fields:
-            native.append(fields)
-    return native

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.citations import nativize_citations
 from vibe_llms.dialects.executions import adopt_executions
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
-from vibe_llms.dialects.messages.calling.content_blocks import nativize_citations
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.serving.executions import FORMS, write_foreign_citation
