@@ -152,7 +152,7 @@ class LocalNotes:
 
     @in_thread
     def write(self, path: str, text: str, *, version: str, subject: str = "") -> StoredNote:
-        """Write a note of which the caller knows the version.
+        """Write a note whose version the caller knows.
 
         Args:
             version: The version to replace; :data:`ABSENT_VERSION` for a new note.
@@ -172,7 +172,7 @@ class LocalNotes:
 
     @in_thread
     def delete(self, path: str, *, version: str, subject: str = "") -> None:
-        """Delete a note of which the caller knows the version.
+        """Delete a note whose version the caller knows.
 
         Raises:
             UnknownNameError: The note does not exist.

@@ -53,7 +53,7 @@ async def admit(
 
 
 def find_hosts(host: str, configured: Collection[str]) -> frozenset[str] | None:
-    """Return the names by which a daemon is reached; ``None`` for any.
+    """Return the names of a daemon in requests; ``None`` for any.
 
     Entries with a port, and whole origins, are sites whose pages may send requests.
 

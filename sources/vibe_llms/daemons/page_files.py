@@ -32,7 +32,7 @@ FACE: Final = "page"
 _COMPRESSED: Final = ".gz"
 _LEVEL: Final = 6
 _LARGEST: Final = 500_000
-"""Bytes from which on a file is sent as it is: compressing it would delay other requests."""
+"""Size from which on a file is not compressed, as that would delay other requests."""
 
 _INDEX_SUFFIX: Final = ".html"
 HTML: Final = "text/html; charset=utf-8"

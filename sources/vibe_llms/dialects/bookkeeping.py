@@ -1,7 +1,7 @@
 """Bookkeeping fields of vendors, whose loss is routine.
 
-They state when and where an answer was produced, how long that took, and what was requested. Every
-answer of the vendor has these fields, and clients of other protocols do not need them.
+They state when and where an answer was produced, how long that took, and the requested settings.
+Every answer of the vendor has these fields, and clients of other protocols do not need them.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ REQUEST_LIMITS: Final = (
     "schema_properties",
     "schema_nodes",
 )
-"""Limits on requests; a client is told their values."""
+"""Limits on requests; errors for clients have their values."""
 
 _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
     **dict.fromkeys(REQUEST_LIMITS, (ProviderFault.INVALID_REQUEST, 400)),

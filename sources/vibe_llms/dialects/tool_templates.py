@@ -21,7 +21,7 @@ class Placeholder:
     """A placeholder of the templates.
 
     Attributes:
-        options: The options of which it is made.
+        options: The options that it contains.
         write: Returns its value for a tool, or ``ABSENT``.
         read: Returns the options for its value; ``None`` if there is no counterpart.
     """

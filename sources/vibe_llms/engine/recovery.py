@@ -29,7 +29,7 @@ from vibe_llms.messages.canisters import ResultCanister
 
 @define
 class Record:
-    """Facts from the log that decide what comes next; keys are ids of canisters.
+    """Facts from the log that decide the next step; keys are ids of canisters.
 
     Attributes:
         started: Calls that have started and are not known to have ended.

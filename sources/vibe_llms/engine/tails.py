@@ -1,4 +1,4 @@
-"""Tail of a conversation: its last turn, which alone determines what comes next.
+"""Tail of a conversation: its last turn, which alone determines the next step.
 
 The canisters of one response share a turn id. Results that the engine added follow them. Input of
 any kind (from the user, a supervisor, a document) is a tail by itself.

@@ -1,6 +1,6 @@
 """Cache of paid results, in a file that several runs may use at the same time.
 
-The key of an answer is the digest of what is sent, and the number of the repeat. An interrupted run
+The key of an answer is the digest of the request, and the number of the repeat. An interrupted run
 continues with the answers that it has; a second run costs nothing. Failures are not cached.
 """
 

@@ -1,4 +1,4 @@
-"""Comparison of two reports: what became better or worse, and what is new or gone."""
+"""Comparison of two reports: better, worse, new and removed cases."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class EvalForecast:
         requests: Number of requests to models, at least; runs with tools and tasks make more.
         dollars: Approximate cost, as far as prices are known.
         unpriced: Models without a price, and tasks whose cost is not estimated.
-        too_dear: Subjects of which one answer may cost more than the cap, with its maximum cost.
+        too_dear: Subjects whose answer may cost more than the cap, with its maximum cost.
     """
 
     trials: int

@@ -114,7 +114,7 @@ class EvalReport:
         return tuple(_summarize(name, trials) for name, trials in groups.items() if trials)
 
     def measure_agreements(self) -> tuple[Agreement, ...]:
-        """Measure the agreement of each judge with labels, and with itself, where it is known."""
+        """Measure the known agreement of each judge with labels, and with itself."""
         labels = {each.name: each.expected_verdict for each in self.cases}
         pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
         votes: dict[str, list[tuple[bool, ...]]] = defaultdict(list)

@@ -60,7 +60,7 @@ NEEDS_EXPECTED: Final = frozenset({"contains", "equals", "category", "json_schem
 
 @frozen(kw_only=True)
 class EvalCase:
-    """Case of a suite: an input, and what is expected of an answer.
+    """Case of a suite: an input, and the requirements for its answer.
 
     Attributes:
         name: Name of the case, unique in the suite.
@@ -75,7 +75,7 @@ class EvalCase:
         answer: Given answer, which is judged in place of answers of subjects.
         expected_verdict: Correct verdict on the answer; measures the agreement of the judges.
         judges: Names of the judges of this case; by default, all.
-        tags: Tags, by which cases are selected.
+        tags: Tags, to select cases.
     """
 
     name: Annotated[str, _NAME]

@@ -86,7 +86,7 @@ def _run(module: ModuleType) -> None:
     if work is None:
         return
     with work.lock:
-        # The code of the module, or a module that it imports, may read what is there so far.
+        # The code of the module, or a module that it imports, may read the attributes so far.
         if _WORK not in namespace or work.is_running:
             return
         work.is_running = True

@@ -1,4 +1,4 @@
-"""Concurrency limits of executions, some of which may never end."""
+"""Concurrency limits of executions that may never end."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _simplify(value: Any) -> Any:
 
 
 def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome:
-    """Cut the contents for the model to the limits, and add notes about what was cut.
+    """Cut the contents for the model to the limits, and add notes about the cuts.
 
     Args:
         characters: Maximum characters of all texts together, including the notes.

@@ -57,7 +57,7 @@ class InvocableDescription:
 
 
 def describe_server_tool(tool: ServerTool) -> InvocableDescription:
-    """Return the description of a server tool, by which a request offers it."""
+    """Return the description with which a request offers a server tool."""
     return InvocableDescription(
         name=tool.label or tool.name, description="", schema=None, server_tool=tool
     )

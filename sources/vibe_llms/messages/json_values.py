@@ -142,7 +142,7 @@ def _copy_common(value: Any, depth: int) -> Any:
 
 
 def write_plain(value: Any) -> str:
-    """Return the text by which copied data are compared.
+    """Return the text that identifies equal copies of data.
 
     Dictionaries are equal independently of the order of their keys, and ``True`` equals ``1``.
     """

@@ -326,7 +326,7 @@ def cache_translations(processors: Processors) -> Processors:
 
 
 def _list_other_fields(request: Request) -> tuple[object, ...]:
-    """Return the fields of a request, besides the canisters, that affect the messages."""
+    """Return the fields of a request, other than the canisters, that affect the messages."""
     return (
         request.model,
         request.controls,

@@ -1,6 +1,6 @@
 """Shared parts of providers over the network.
 
-Each vendor's folder has a subclass of :class:`.vendors.Vendor` with what is specific to the vendor.
+Each vendor's folder has a subclass of :class:`.vendors.Vendor` with the vendor's own behavior.
 The provider in this module and its clients in ``remote_clients`` do everything else: settings, key,
 transport and errors. The models are in ``remote_models``.
 """

@@ -39,7 +39,7 @@ _BEFORE_CONTENT = (LossEvent, NativeEvent, ResponseStartedEvent, UsageEvent)
 
 
 def _precedes_content(event: StreamEvent) -> bool:
-    # After a retry by a gateway in between, there is none here; a new connection is no retry.
+    # After a retry by a gateway in between, there is none here; a new connection is not a retry.
     is_reconnection = isinstance(event, RetryEvent) and event.resumes
     return is_reconnection or isinstance(event, _BEFORE_CONTENT)
 

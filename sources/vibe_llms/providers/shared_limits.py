@@ -87,7 +87,7 @@ class Lease:
         return due
 
     def correct(self, amount: float) -> None:
-        """Add what was used beyond the estimate; negative if less was used."""
+        """Add the usage beyond the estimate; negative if less was used."""
         with self._lock:
             self._difference += amount
 

@@ -39,7 +39,7 @@ _CONCURRENCY: Final = 4
 """Uploads of one client at the same time: each holds a copy of its content."""
 
 _MAX_KNOWN: Final = 4_096
-"""Files that a client remembers besides the notes of the store."""
+"""Files that a client remembers in addition to the notes of the store."""
 
 _NO_MEDIA: Final = frozenset(CONTENT_CLASSES.values()) - {*MEDIA_CLASSES}
 _INPUTS: Final = (UserCanister, DocumentCanister)

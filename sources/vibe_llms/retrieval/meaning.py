@@ -135,7 +135,7 @@ class MeaningIndex(Closing):
             limit: Maximum number.
             role: Only messages of this role: user, assistant, supervisor or document.
             parts: Include conversations that belong to another one, such as a flow's visits.
-            update: First embed what is new; see :meth:`update`.
+            update: First embed new messages; see :meth:`update`.
 
         Raises:
             UnknownNameError: The role is unknown, or is not searched by meaning.

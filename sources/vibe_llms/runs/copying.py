@@ -1,7 +1,7 @@
 """Copying of a store to another: conversations, logs and inboxes of runs, content and notes.
 
 Copied data is read back from the target, and both sides are counted and hashed, so a copy is
-verified. It may be repeated, and then adds what is new. It never overwrites data that only the
+verified. It may be repeated, and then adds only new data. It never overwrites data that only the
 target has.
 """
 

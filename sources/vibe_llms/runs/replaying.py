@@ -2,8 +2,8 @@
 
 At each event in the log, the engine's machine decides from the conversation as it was then, and
 the decision is compared with what the run did. A variant (another model, tools, settings or
-instructions) is compared with what was sent: the first step that would send something else is the
-first that differs. Later steps would follow from another history, and prove nothing.
+instructions) is compared with the sent requests: the first step that would send something else is
+the first that differs. Later steps would follow from another history, and prove nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from vibe_llms.runs.summaries import summarize
 
 @frozen(kw_only=True)
 class Variant:
-    """Changes to what is sent; a value of ``None`` means unchanged.
+    """Changes to the requests; a value of ``None`` means unchanged.
 
     Attributes:
         model: Address of the model.

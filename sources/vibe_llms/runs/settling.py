@@ -2,7 +2,7 @@
 
 A run that was cut off leaves calls without results. As long as the user adds nothing, the next run
 executes the calls, or asks for their approval. Once the user adds a message, the calls
-are not executed any more: each gets a result with exactly what the log says about it, so the model
+are no longer executed: each gets a result with exactly what the log says about it, so the model
 learns no more and no less than is known.
 """
 

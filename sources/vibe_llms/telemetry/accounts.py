@@ -1,7 +1,8 @@
 """Accounts of usage, which can be added: tokens, money and time, by model, by tool, by state.
 
 These classes only hold values; :mod:`.odometer` and :mod:`.measuring` count. ``None`` means
-unknown, which is not zero; if a total is known only in part, another field counts what is missing.
+unknown, which is not zero; if a total is known only in part, another field counts the missing
+values.
 """
 
 from __future__ import annotations

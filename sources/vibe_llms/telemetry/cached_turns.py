@@ -1,4 +1,4 @@
-"""Use of prompt caches, turn by turn: what was read, what was written, what broke a prefix.
+"""Use of prompt caches, turn by turn: tokens read and written, and the cause of a broken prefix.
 
 Usage is in the canisters. The log of runs tells which tools and settings a request had, and how
 many messages were left out of it. Both together explain why a prefix was not found again.

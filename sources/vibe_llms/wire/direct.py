@@ -192,7 +192,7 @@ class DirectExchange(BoundedExchange):
     def __init__(
         self, connection: HttpConnection, pool: Pool, facts: failures.ExchangeFacts, limit: int
     ) -> None:
-        self._connection: HttpConnection | None = None  # set last, when nothing can raise any more
+        self._connection: HttpConnection | None = None  # set last, when nothing can raise
         self._pool = pool
         self._facts = facts
         self._failure: ConverseError | None = None

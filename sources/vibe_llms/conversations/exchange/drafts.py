@@ -87,7 +87,7 @@ def write_json(value: object) -> str:
 
 
 def read_count(value: object) -> int | None:
-    """Return a number of tokens; ``None`` if the value is no integer from 0 to 2^63 - 1."""
+    """Return a number of tokens; ``None`` if the value is not an integer from 0 to 2^63 - 1."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return value if is_integer and 0 <= value < 2**63 else None  # type: ignore[operator,return-value]
 

@@ -46,7 +46,7 @@ def is_subscribed(topic: Hashable) -> bool:
 
 
 def publish(topic: Hashable, number: int, event: LogEvent, data: bytes) -> None:
-    """Publish a line that was written to a log, and cannot be rolled back any more.
+    """Publish a line that was written to a log, and can no longer be rolled back.
 
     Args:
         data: The line, without its line break.

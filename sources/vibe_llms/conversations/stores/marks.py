@@ -1,4 +1,4 @@
-"""Modification times of shards' folders, by which the index detects changed conversations."""
+"""Modification times of shards' folders, which show the index the changed conversations."""
 
 from __future__ import annotations
 

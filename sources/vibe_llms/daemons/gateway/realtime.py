@@ -157,7 +157,7 @@ class _ConnectionAccount:
         self._record.error, self._record.detail = error.WORD, str(error)
 
     async def close(self) -> None:
-        """Settle or release what is reserved."""
+        """Settle or release the reservation."""
         if self._reservation is None:
             return
         if self.usage is None:

@@ -77,7 +77,7 @@ def is_remote(model: object) -> TypeGuard[RemoteModel]:
 
 
 def ensure_unguarded(model: object) -> None:
-    """Refuse to pass on what is not translated, if guards must examine it. Raises RequestError."""
+    """Refuse to pass through untranslated data that guards must examine. Raises RequestError."""
     if hasattr(model, "unguarded"):
         raise RequestError(
             path="model",

@@ -112,7 +112,7 @@ def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
     if settings.workers == 1 or sys.platform != "linux":
         return [first] * settings.workers
     # The first sockets have checked that no other process listens there: with a shared port, there
-    # is no error.
+    # is not an error.
     settings = attrs.evolve(settings, port=first[0].getsockname()[1])
     for listening in first:
         listening.close()

@@ -63,4 +63,4 @@ RESOLUTIONS: Final = {"low": "low", "high": "high", "ultra_high": "original"}
 """The detail of an image for each resolution; others are kept as native data."""
 
 CHOICES: Final = {"none": "none", "required": "any"}
-"""The tool choice of this protocol for each of ours; ``auto`` is the default."""
+"""The tool choice of this protocol for each common one; ``auto`` is the default."""

@@ -18,7 +18,7 @@ _MIN_NAME_COLUMNS = 12
 
 
 def compose_tables(account: Account) -> str:
-    """Format an account for people: by state, model and tool; then list what is unknown."""
+    """Format an account for people: by state, model and tool; then list the unknown values."""
     if not account.models and not account.tools:
         return "Nothing has been used yet."
     blocks = [_compose_states(account), _compose_models(account.models)]

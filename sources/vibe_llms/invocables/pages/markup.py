@@ -69,7 +69,7 @@ def split(source: str) -> Iterator[Tag | str]:
 
 
 class _Finder:
-    """Finds texts in a page; remembers texts that do not occur any more."""
+    """Finds texts in a page; remembers texts that no longer occur."""
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -1,6 +1,6 @@
 """Decoding: from JSON or plain data, through the mirrors, to our values.
 
-Invalid data are examined a second time, slowly, to find what is wrong and where.
+Invalid data are examined a second time, slowly, to find the mistakes and their places.
 """
 
 from __future__ import annotations

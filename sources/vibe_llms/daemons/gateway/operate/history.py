@@ -99,7 +99,7 @@ class TrafficHistory:
     """Listener that counts completed requests; bounded, whatever clients send.
 
     Args:
-        read_clock: The event loop's clock, by which records are timed.
+        read_clock: The event loop's clock, which times the records.
         read_time: Returns seconds since 1970.
 
     Attributes:

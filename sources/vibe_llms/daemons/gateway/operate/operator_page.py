@@ -27,7 +27,7 @@ class OperatorPage:
 
     Args:
         gateway: The gateway.
-        hosts: Sites whose pages may send requests, besides the gateway's own.
+        hosts: Other sites whose pages may send requests.
         folder: Folder that all worker processes share; ``None`` if there is only this one.
         read_time: Returns seconds since 1970.
 

@@ -56,7 +56,7 @@ class OperatedKey(KeyDescription):
 
     Attributes:
         today_cents: Cents of today (UTC), an exact decimal.
-        today_perhaps_cents: Cents of today that vendors may have billed besides.
+        today_perhaps_cents: Further cents of today that vendors may have billed.
     """
 
     today_cents: str
@@ -89,7 +89,7 @@ class OperateRoutes:
         workers: States of the worker processes.
         administration: Administration of the keys; ``None`` if the authorizer's keys cannot be
             administered here.
-        hosts: Sites whose pages may send requests, besides the gateway's own.
+        hosts: Other sites whose pages may send requests.
         read_time: Returns seconds since 1970.
     """
 

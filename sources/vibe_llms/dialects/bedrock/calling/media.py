@@ -160,7 +160,7 @@ def _find_format(kind: str, mime_type: str) -> str:
 def _describe_document(
     content: FileContent, word: str, path: str, ledger: Ledger
 ) -> tuple[str, dict[str, Any]]:
-    """Return the format of a document, and its fields besides the source."""
+    """Return the format of a document, and its fields other than the source."""
     if FORMATS["document"].get(word) != content.mime_type and is_text(content.mime_type):
         ledger.coerce(f"{path}.mime_type", f"{content.mime_type} is sent as {word}")
     given, name = content.title or content.name, ""

@@ -101,7 +101,7 @@ def _split(
     quirks: Quirks,
     provider: str,
 ) -> CachedPrefix | None:
-    """Split a body behind its first canisters; ``None`` if their translation is no part of it."""
+    """Split a body behind its first canisters; ``None`` if their translation is not part of it."""
     try:
         written: Any = nativize_canisters(canisters, attributes, quirks, provider=provider).value
     except RequestError:

@@ -180,7 +180,7 @@ class ThoughtDecoder(StepDecoder):
     """Thought: its summary, and its signature."""
 
     def start(self, step: Mapping[str, Any]) -> None:
-        """Begin the thought with what is known of it."""
+        """Begin the thought with its known fields."""
         self._index = self._take_index()
         self._events.append(
             ContentStartedEvent(index=self._index, kind="reasoning", group=self._group)
@@ -251,7 +251,7 @@ class CallDecoder(StepDecoder):
         try:
             arguments = write_json(msgspec.json.decode(text) if text else self._arguments)
         except UNREADABLE:
-            arguments = text  # the error is the model's, who is told it with the result
+            arguments = text  # the model made the error, and receives it with the result
         self._events.append(ContentDeltaEvent(self._index, arguments, "arguments"))
         native = keep_native(PROTOCOL, self._extras)
         self._events.append(ContentFinishedEvent(index=self._index, native=native))

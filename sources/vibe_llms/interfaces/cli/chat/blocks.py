@@ -13,7 +13,7 @@ _PARSED_LINES = 32
 
 
 class BlockSplitter:
-    """Splitter of text that is being received: final blocks do not change any more.
+    """Splitter of text that is being received: final blocks no longer change.
 
     A block is final when a complete line after it belongs to another block. The sizes of the pieces
     make no difference. All blocks and the rest, joined, are the text.
