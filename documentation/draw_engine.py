@@ -36,7 +36,7 @@ WIDTH, HALF_WIDTH, HALF_HEIGHT, LINE = 760, 62, 22, 19
 
 @frozen
 class Transition:
-    """That one state can follow another, and the number of the row by which it does."""
+    """Transition between two states, with the number of its row in the table."""
 
     before: str
     after: State

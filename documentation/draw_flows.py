@@ -1,8 +1,8 @@
-"""Draws the examples of tasks, and a run of one, as Mermaid draws them, for the documentation.
+"""Draw the example tasks, and a run of one, with Mermaid, for the documentation.
 
-``python documentation/draw_flows.py`` writes ``guides/flows/<example>.svg``; it needs Chromium
-(Debian package ``chromium``), in which the packed Mermaid runs; nothing is fetched. Each picture
-says in a comment what it was drawn of, by which a test notices when an example has changed.
+``python documentation/draw_flows.py`` writes ``guides/flows/<example>.svg``. It runs the packed
+Mermaid in Chromium (Debian package ``chromium``) and downloads nothing. A comment in each picture
+has the digest of its diagram, so that a test notices a changed example.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def tell_run() -> Course:
 
 
 def mark(diagram: str) -> str:
-    """Returns the comment that says of which diagram a picture was drawn."""
+    """Return the comment with the digest of a picture's diagram."""
     return f"<!-- drawn of {hashlib.sha256(diagram.encode()).hexdigest()} -->\n"
 
 

@@ -85,7 +85,7 @@ def draw(rows: list[list[str]]) -> str:
 
 
 def draw_box(name: str, x: float, y: float, width: float) -> list[str]:
-    """Returns one box with a name and, where there is room, a few words about it."""
+    """Return one box with a name and, if there is room, a few words about it."""
     title, words = name.removesuffix(" types"), WORDS.get(name, "")
     box = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW}" rx="5"'
     lines = [f'{box} fill="#f4efe6" stroke="#8a7a5c"/>']

@@ -58,7 +58,7 @@ export async function openCommands() {
   }
 }
 
-// What can be done with what is open.
+// Commands for the open view.
 function listActions() {
   const buttons = Array.from(document.querySelectorAll('main .head .actions button:not([disabled])')).filter(
     (each) => each.offsetParent,

@@ -177,12 +177,12 @@ function readFormula(state, silent) {
   if (!found) return false;
   const [begin, end] = found;
   const from = pos + begin.length;
-  state.missing ??= new Set(); // what is not found once is not searched again
+  state.missing ??= new Set(); // a missing one is not searched again
   const to = state.missing.has(end) ? -1 : src.indexOf(end, from);
   if (to < 0) state.missing.add(end);
   if (to <= from || to + end.length > posMax) return false;
   const text = src.slice(from, to);
-  // Money is no formula: "$5 and $6".
+  // Money is not a formula: "$5 and $6".
   if (begin === '$' && (/^\s|\s$|\n\n/.test(text) || /\d/.test(src[to + 1] ?? ''))) return false;
   if (!silent) {
     const token = state.push('formula', '', 0);

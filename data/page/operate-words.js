@@ -11,7 +11,7 @@ export function tellSeconds(seconds) {
   return seconds < 120 ? `${Number(seconds.toPrecision(3))} s` : `${Math.round(seconds / 60)} min`;
 }
 
-// Money, also none: where there is a budget, 0 is an amount.
+// Money, zero included: with a budget, 0 is an amount.
 export function tellCents(cents) {
   return cents ? tellMoney(cents) : '0 ¢';
 }

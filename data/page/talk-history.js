@@ -45,7 +45,7 @@ export function composeHistory(id, signal, { verbs, mark }) {
     return known[index];
   }
 
-  // Read what is new. Return the conversation, and the messages that were added.
+  // Read new messages. Return the conversation, and the added messages.
   async function look() {
     const before = total;
     const [page] = await Promise.all([read(before), before ? null : loadMarkdown().catch(() => {})]);
@@ -101,7 +101,7 @@ export function composeHistory(id, signal, { verbs, mark }) {
     above.style.height = `${sum(0, first)}px`;
     below.style.height = `${sum(last, total)}px`;
   }
-  // Change the document while what is seen stays in its place.
+  // Change the document without moving the visible messages.
   function hold(perform) {
     const anchor = articles().find((each) => each.getBoundingClientRect().bottom > 0);
     const before = anchor?.getBoundingClientRect().top;
@@ -155,7 +155,7 @@ export function composeHistory(id, signal, { verbs, mark }) {
   function fetchNear(index) {
     access(index).then(schedule, () => {}); // it is tried again with the next scroll
   }
-  // Remove what is far away.
+  // Remove messages far from the window.
   function trim() {
     const shown = articles();
     const places = shown.map((each) => each.getBoundingClientRect());

@@ -67,7 +67,7 @@ async function showThread(main, signal, id, at) {
     if (!signal.aborted) location.hash = linkToTalk(where);
   }
 
-  // --- what is there
+  // --- state
 
   async function look() {
     const isNear = isNearEnd();
@@ -112,7 +112,7 @@ async function showThread(main, signal, id, at) {
     watch();
   }
 
-  // --- what one can do
+  // --- actions
 
   async function send(content) {
     const place = make('div', { class: 'message user' }, composeText(tellParts(content)));

@@ -103,7 +103,7 @@ export async function showRun(main, signal, id) {
     else say('This node was not reached.');
   }
 
-  // A flow shows what is said now, until the user selects a step.
+  // A flow shows the current visit, until the user selects a step.
   async function followFlow() {
     const asking = tree.flatten().findLast(({ step }) => step.kind === 'visit' && step.conversations.length);
     if (asking && !hasChosen)
@@ -111,7 +111,7 @@ export async function showRun(main, signal, id) {
     else await conversation.look();
   }
 
-  // --- what is there
+  // --- state
 
   async function look() {
     const before = run.label;
