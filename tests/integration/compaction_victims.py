@@ -1,4 +1,4 @@
-"""Kills a worker at each step of a compaction, and lets another one finish the run.
+"""Kills a worker at each step of a compaction, and lets another one finish the run, or stops it.
 
 A program of its own, since it forks. Prints counts as JSON; a wrong state is a failed assertion.
 """
@@ -92,6 +92,31 @@ async def judge(folder: Path) -> None:
     assert verify(store).findings == ()
 
 
+def find_unstarted_fork(folder: Path) -> str:
+    """Return the fork whose run nobody has started yet; empty without one."""
+    premises = Premises(folder)
+    for identity in premises.store.survey():
+        if identity != TALK and read_subject(premises.store, identity) is not None:
+            return "" if "run.started" in premises.read_kinds(identity) else identity
+    return ""
+
+
+async def stop(folder: Path, fork: str) -> None:
+    """Stop the run while no worker lives; assert that later workers do not answer."""
+    other = Premises(folder)
+    other.runs.host = None
+    await other.runs.stop(TALK)
+    async with Premises(folder) as premises:
+        spec = RunSpec(model=(await other.runs.find(TALK)).model)
+        found = await other.runs.start(spec, [UserCanister("Another")])
+        await premises.wait(found.id, "ended")  # found by a scan, like all else that is due
+        assert (await premises.runs.find(fork)).state == "stopped"
+        assert (await premises.runs.find(TALK)).state in ("stopped", "ended")
+    for identity in (TALK, fork):
+        texts = [text_of(each) for each in other.store.read(identity).canisters]
+        assert "You said: What now?" not in texts, (identity, texts)
+
+
 def main(root: Path, step: int) -> None:
     """Kill at each step, or at each n-th."""
     (root / "origin").mkdir()
@@ -114,6 +139,12 @@ def main(root: Path, step: int) -> None:
             identity != TALK and read_subject(store, identity) is not None
             for identity in store.survey()
         )
+        if fork := find_unstarted_fork(folder):
+            copy = root / f"{at}-stopped"
+            shutil.copytree(folder, copy)
+            (copy / "none.toml").write_text(CONFIGURATION)
+            asyncio.run(stop(copy, fork))
+            seen["stopped"] += 1
         run_child(world, 0, lambda folder=folder: work(folder), tears=False)
         asyncio.run(judge(folder))
         more = len(world.read("paid")) - before

@@ -23,4 +23,5 @@ def test_no_message_is_lost_and_a_stored_summary_is_not_paid_again(tmp_path: Pat
     seen = killing.run_victims(VICTIMS, tmp_path, "1")
     assert seen["killed"] > 15
     assert seen["stored"] >= 4  # between the fork and its answer
+    assert seen["stopped"] >= 3  # a stop then, before the next worker comes: no answer
     assert seen["price"] >= 1

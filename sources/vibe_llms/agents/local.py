@@ -55,7 +55,7 @@ from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import is_input_blank, media_of
-from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.delivering import abandon_fork, deliver
 from vibe_llms.runs.filtering import ALL_RUNS, RunFilter
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
@@ -427,6 +427,7 @@ class LocalRuns:
         except StoreError as error:
             raise _refuse("run", "The run is working; stop it first.") from error
         try:
+            abandon_fork(self.store, run_id)
             self.store.delete(run_id)
         finally:
             log.close()

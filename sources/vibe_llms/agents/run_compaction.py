@@ -8,7 +8,6 @@ summary.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -44,15 +43,14 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.views import add_usages
 from vibe_llms.providers.summaries import Ask
+from vibe_llms.runs.compacted_forks import derive_fork, find_fork, list_unanswered
+from vibe_llms.runs.delivering import take_messages
 from vibe_llms.runs.journals import ConversationJournal
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.opening import ClaimedRun
-from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.snapshots import Snapshot, plant
 from vibe_llms.runs.spending import measure_usage
 
-_IDENTITY_DIGITS: Final = 32
-_INPUT_ROLES: Final = ("user", "supervisor", "document")
 _INPUTS: Final = (RunRequestedEvent, MessageReceivedEvent, RunResumedEvent)
 _RESTS: Final = "The conversation was compacted; resume the run to get an answer."
 
@@ -116,14 +114,14 @@ class RunCompaction:
         """
         if self.claimed.is_new or not self._is_at_turn():
             return None
-        has_moved = any(isinstance(each, RunContinuedEvent) for each in self._since)
-        if has_moved and await asyncio.to_thread(self._find_continued) != "":
-            return await self._move()  # a message was sent just before the end
+        if fork := await asyncio.to_thread(self._find_fork):
+            # Its worker was killed, or a message was sent just before the end.
+            return await self._move(fork)
         candidate = self.claimed.conversation.copy()
         candidate.add_canisters(self._find_unsaved())
         planned = await self.engine.plan_compaction(candidate, is_needed=self.is_requested)
         if planned is not None:
-            return await self._move(*planned)
+            return await self._move("", *planned)
         if self.is_requested and not self.has_input:
             detail = "There is nothing to summarize yet."
             raise RequestError(path="compact", detail=detail, stage=Stage.EXECUTE)
@@ -167,8 +165,10 @@ class RunCompaction:
 
     # --- moving ----------------------------------------------------------------------------------
 
-    async def _move(self, plan: CompactionPlan | None = None, ask: Ask | None = None) -> str:
-        """Continue in the fork, which is planned, or was stored before."""
+    async def _move(
+        self, fork: str, plan: CompactionPlan | None = None, ask: Ask | None = None
+    ) -> str:
+        """Continue in the fork, which was stored before, or is planned."""
         conversation, log = self.claimed.conversation, self.claimed.take()
         journal = ConversationJournal(conversation, self.store, waits=True)
         journal.log, identity = log, conversation.id
@@ -190,7 +190,6 @@ class RunCompaction:
                 model=self.spec.model if plan is None else str(plan.descriptor),
             )
             await context.emit(started)
-            fork = await asyncio.to_thread(lambda: self._find_continued() or self._find_fork())
             if not fork:
                 assert plan is not None
                 assert ask is not None
@@ -249,54 +248,35 @@ class RunCompaction:
         self, fork: str, journal: ConversationJournal, context: LocalRunContext
     ) -> None:
         """Pass messages that arrived during it on to the fork, and end the run of the parent."""
-        received = await context.receive()
+        received = await asyncio.to_thread(self._receive, fork)
         self._since += received
-        stops = [each for each in received if isinstance(each, StopRequestedEvent)]
+        for event in received:
+            context.publish(event)
         known = {each.id for each in journal.canisters}
         late = [each.canister for each in self._survey_messages()]
         await journal.append([each for each in late if each.id not in known])
-        await context.emit(await asyncio.to_thread(self._pass_on, fork, stops), soon=True)
+        await context.emit(await asyncio.to_thread(self._pass_on, fork), soon=True)
         detail = f"It continues in {fork}, which begins with a summary."
         await self._end(context, reason="continued", detail=detail)
 
     # --- in a thread -----------------------------------------------------------------------------
 
-    def _find_continued(self) -> str:
-        """Return the fork to which this request has moved; empty if none, or deleted."""
-        identity = self.claimed.conversation.id
-        for event in reversed(self._since):
-            if isinstance(event, RunContinuedEvent) and event.continues == identity:
-                with suppress(UnknownConversationError):
-                    self.store.read_metadata(event.conversation)
-                    return event.conversation
-        return ""
-
     def _find_fork(self) -> str:
-        """Return the fork that a killed worker has stored; empty without one."""
-        for last in self._survey_last():
-            fork = self._derive_fork(last)
-            with suppress(UnknownConversationError):
-                if read_subject(self.store, fork) is not None:
-                    return fork
-        return ""
+        """Return the fork to which this request has moved, also if its worker was killed then."""
+        claimed = self.claimed
+        conversation = claimed.conversation
+        return find_fork(self.store, conversation.id, claimed.events, conversation.canisters)
 
-    def _survey_last(self) -> list[AnyCanister]:
-        """Return the canister before the unanswered messages, and these; the last one first."""
-        found = []
-        for canister in reversed(self.claimed.conversation.canisters):
-            found.append(canister)
-            if canister.role not in _INPUT_ROLES:
-                break
-        return found
-
-    def _derive_fork(self, last: AnyCanister) -> str:
-        source = f"{self.claimed.conversation.id}\0{self._request.sequence}\0{last.id}"
-        return hashlib.sha256(source.encode()).hexdigest()[:_IDENTITY_DIGITS]
+    def _receive(self, fork: str) -> list[LogEvent]:
+        """Receive messages; a stop reaches the fork even if this process is killed now."""
+        identity, to_fork = self.claimed.conversation.id, self.store.open_inbox(fork)
+        inbox = self.store.open_inbox(identity)
+        return take_messages(inbox, self.claimed.log, identity, on_stop=to_fork.put)
 
     def _plant(self, canisters: Sequence[AnyCanister]) -> str:
         """Store the fork with its messages and the request of its run; return its id."""
         parent = self.claimed.conversation
-        fork = self._derive_fork(parent.canisters[-1])
+        fork = derive_fork(parent.id, self._request.sequence, parent.canisters[-1])
         metadata = parent.metadata.fork(ParentLink(identity=parent.id, canisters=0))
         tags = [each for each in metadata.tags if not each.startswith((PART_TAG, OWNER_TAG))]
         spec = attrs.evolve(self.spec, compact=False).export()
@@ -319,15 +299,17 @@ class RunCompaction:
         plant(self.store, Snapshot.begin(fork, metadata, canisters, lines))
         return fork
 
-    def _pass_on(self, fork: str, stops: Sequence[StopRequestedEvent]) -> RunContinuedEvent:
-        """Send stops and unanswered messages to the run of the fork, which takes each once."""
+    def _pass_on(self, fork: str) -> RunContinuedEvent:
+        """Send unanswered messages to the run of the fork; resume it if the parent was resumed."""
         stored = self.store.read(fork).canisters
-        waiting = {each.id for each in self._survey_last()} - {each.id for each in stored}
-        for event in self._survey_messages():
-            if event.canister.id in waiting:
-                self.store.open_inbox(fork).put(event)
-        for stop in stops:
-            self.store.open_inbox(fork).put(stop)
+        unanswered = {each.id for each in list_unanswered(self.claimed.conversation.canisters)}
+        waiting = unanswered - {each.id for each in stored}
+        messages = [each for each in self._survey_messages() if each.canister.id in waiting]
+        needs_answer = not self.spec.compact or self.has_input
+        resumed = [each for each in self._since if isinstance(each, RunResumedEvent)]
+        inbox = self.store.open_inbox(fork)  # its run takes each message once
+        for message in (*messages, *(resumed if needs_answer else ())):
+            inbox.put(message)
         return self._describe(fork, stored)
 
     def _describe(self, fork: str, canisters: Sequence[AnyCanister]) -> RunContinuedEvent:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -14,6 +15,7 @@ from vibe_llms.conversations.run_logs.log import (
     RunLog,
     claim_soon,
     read_events,
+    read_unsettled,
 )
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.recovery import Record
@@ -34,8 +36,10 @@ from vibe_llms.events.runs import (
     RunRetriedEvent,
     StopRequestedEvent,
 )
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.runs.compacted_forks import stop_fork
 
 _TURNS: Final = (
     *ENDS,
@@ -90,7 +94,12 @@ def survey_open(events: Iterable[LogEvent]) -> dict[str, ApprovalRequestedEvent]
 
 
 def take_messages(
-    inbox: RunInbox, log: RunLog, run_id: str, *, rests: bool = False
+    inbox: RunInbox,
+    log: RunLog,
+    run_id: str,
+    *,
+    rests: bool = False,
+    on_stop: Callable[[StopRequestedEvent], object] | None = None,
 ) -> list[LogEvent]:
     """Move all messages into a log that the caller has claimed; return the events written.
 
@@ -98,6 +107,7 @@ def take_messages(
 
     Args:
         rests: The run is not being executed: a stop in the inbox is followed by the run's end.
+        on_stop: Called with each stop before it is moved; after a crash, once more.
 
     Raises:
         StoreError: Something could not be read or written; the messages are where they were.
@@ -107,6 +117,10 @@ def take_messages(
         return written
 
     def take(messages: Sequence[RunMessage]) -> None:
+        stops = [each for each in messages if isinstance(each, StopRequestedEvent)]
+        if on_stop is not None:
+            for stop in stops:
+                on_stop(stop)
         events = read_events(log)
         known = {read_message_id(event) for event in events} - {""}
         for message in messages:
@@ -118,7 +132,6 @@ def take_messages(
             log.append(run_id, event)
             events.append(event)
             written.append(event)
-        stops = [each for each in messages if isinstance(each, StopRequestedEvent)]
         if rests and stops and (end := _compose_end(events, run_id, stops[-1])):
             log.append(run_id, end)
             written.append(end)
@@ -166,25 +179,64 @@ def deliver(
 ) -> bool:
     """Move the messages of a conversation to its log. Does file work.
 
-    If a run has claimed the log, that run moves the messages, and this function waits briefly.
+    If a run has claimed the log, that run moves the messages, and this function waits briefly. A
+    stop reaches the compacted fork of the run, too: a run may have moved there since the caller
+    looked, or its worker was killed before the end of the parent was written.
 
     Returns:
         Whether all messages are in the log by now.
     """
     inbox, log = store.open_inbox(identity), store.open_log(identity)
+    forks: set[str] = set()
+
+    def pass_on(stop: StopRequestedEvent) -> None:
+        if fork := stop_fork(store, identity, stop):
+            forks.add(fork)
+
     while True:
         try:
             if not claim_soon(
                 log, is_unnecessary=lambda: inbox.is_empty, wait_seconds=wait_seconds
             ):
-                return True
+                break
         except StoreError:
             return False
         try:
             last = log.read_last()
-            take_messages(inbox, log, last.run_id if last else identity, rests=True)
+            run_id = last.run_id if last else identity
+            take_messages(inbox, log, run_id, rests=True, on_stop=pass_on)
         finally:
             log.close()
+    for fork in forks:
+        deliver(store, fork, wait_seconds=wait_seconds)
+    return True
+
+
+def abandon_fork(store: ConversationStore, identity: str) -> None:
+    """Stop a compacted fork whose parent continues without it, or is deleted. Does file work.
+
+    This is the fork of a worker that was killed before it had ended the run of the parent. If that
+    run has ended, the fork is independent, and stays as it is. The caller has claimed the log of
+    the parent.
+
+    Raises:
+        StoreError: The store cannot be read or written.
+    """
+    with suppress(CorruptionError):  # of the parent, which may be deleted nevertheless
+        if not _is_unended(store.open_log(identity)):
+            return
+        detail = "Its parent continued, or was deleted, before the run had moved here."
+        stop = StopRequestedEvent(message_id=produce_identity(), reason=detail)
+        if fork := stop_fork(store, identity, stop):
+            deliver(store, fork, wait_seconds=0)
+
+
+def _is_unended(log: RunLog) -> bool:
+    """Tell whether a log has no end behind its last request."""
+    for event in reversed(read_unsettled(log)):
+        if isinstance(event, (*ENDS, RunRequestedEvent)):
+            return isinstance(event, RunRequestedEvent)
+    return False
 
 
 def arrived_in_time(log: RunLog, message: str) -> bool:

@@ -26,7 +26,7 @@ from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.runs.delivering import take_messages
+from vibe_llms.runs.delivering import abandon_fork, take_messages
 from vibe_llms.runs.earlier_calls import survey_doubtful, survey_inherited
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
@@ -232,4 +232,6 @@ def _read_earlier(
         # stored, which may not have reached the disk: a power failure would remove it from below
         # later writes.
         store.secure(conversation.id)
+    if is_killed:
+        abandon_fork(store, conversation.id)
     return [*inherited, *own_events, *survey_doubtful(store, conversation)]
