@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import openai
 import pytest
 from websockets.asyncio.client import connect as websocket
 from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosedOK
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
 
 from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_files import RoutedGateway
@@ -25,6 +25,7 @@ from support.gateways.key_holders import (
     sum_spending,
 )
 from vibe_llms.daemons.keys.ledger import KeyLedger
+from vibe_llms.daemons.keys.register import Register
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.testing.simulator import Simulator
 
@@ -202,6 +203,28 @@ async def test_a_spent_budget_ends_the_connection_with_an_error_event(
                 pass
     assert len(routed.vendor.messages) == 2  # type: ignore[attr-defined]
     assert (routed.records[0].error, routed.records[0].cents) == ("access", Decimal(4))
+
+
+async def test_a_revoked_key_ends_the_connection_after_the_response(
+    routed: RoutedGateway, tmp_path: Path
+) -> None:
+    """An open connection is no way around the revocation."""
+    key = create_key(tmp_path / "keys")
+    authorizer = open_authorizer(tmp_path / "keys", ManualClocks())
+    async with routed.run(TABLES, authorizer=authorizer), connect(routed, key) as connection:
+        await connection.recv()
+        await connection.response.create()
+        assert (await connection.recv()).type == "response.done"
+        Register(tmp_path / "keys").revoke("ada")
+        with suppress(ConnectionClosed):  # another response was reserved before, or was not
+            await connection.response.create()
+        async with asyncio.timeout(60):
+            while (event := await connection.recv()).type == "response.done":
+                pass
+        assert (event.type, event.error.code) == ("error", "invalid_api_key")
+        assert "was revoked" in event.error.message
+        with pytest.raises(Exception, match="1008"):
+            await connection.recv()
 
 
 async def test_a_connection_within_its_budget_charges_what_it_used(

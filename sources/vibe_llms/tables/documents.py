@@ -150,6 +150,8 @@ def parse_document(raw: bytes, place: str) -> Document:
         refuse(place, f"TOML files must be UTF-8. {reason}", line)
     except tomli.TOMLDecodeError as error:
         refuse(place, f"Invalid TOML: {error.msg}.", error.lineno)
+    except ValueError as error:  # such as an integer of thousands of digits
+        refuse(place, f"Invalid TOML: {error}.")
     except RecursionError:
         refuse(place, "Invalid TOML: arrays or tables nest too deeply.")
 

@@ -29,6 +29,7 @@ from vibe_llms.exceptions import (
     AccessError,
     ConverseError,
     LimitError,
+    ProviderFault,
     TransportError,
     UnknownNameError,
 )
@@ -248,7 +249,10 @@ def _compose_close(code: int, reason: str) -> dict[str, Any]:
 
 def _compose_error(error: AccessError) -> str:
     """Return an error as an event of the Realtime API."""
-    fields = {"type": "insufficient_quota", "code": "insufficient_quota", "message": str(error)}
+    kind = code = "insufficient_quota"
+    if error.fault is ProviderFault.AUTHENTICATION:  # the key was revoked, or has expired
+        kind, code = "invalid_request_error", "invalid_api_key"
+    fields = {"type": kind, "code": code, "message": str(error)}
     event = {"type": "error", "event_id": f"event_{os.urandom(10).hex()}", "error": fields}
     return json.dumps(event)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vibe_llms.daemons.keys.descriptions import KeyDescription, describe_key
 from vibe_llms.daemons.keys.register import Key, Register
 from vibe_llms.daemons.keys.texts import compute_digest, extract_identity, generate_key
-from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.exceptions import UnknownNameError
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.keys.ledger import KeyAccount
@@ -35,11 +35,17 @@ class KeyAdministration:
 
     async def survey_keys(self) -> list[KeyDescription]:
         """Return all keys. Raises ConfigurationError if the file of keys is invalid."""
-        keys = self._register.access_keys()
-        if keys is None:
-            keys = await asyncio.to_thread(self._register.load)
+        return await asyncio.to_thread(self._survey_keys)
+
+    def _survey_keys(self) -> list[KeyDescription]:
         now = self._tell_time()
-        return [describe_key(identity, key, now) for identity, key in keys.items()]
+        return [describe_key(identity, key, now) for identity, key in self._register.load().items()]
+
+    async def ensure(self, identity: str) -> None:
+        """Raise UnknownNameError unless a key has this public part; a name is not enough."""
+        if identity not in await asyncio.to_thread(self._register.load):
+            remedy = "GET /operate/keys lists the keys."
+            raise UnknownNameError(kind="key", name=identity[:100], remedy=remedy)
 
     async def add(self, name: str, limits: Mapping[str, Any]) -> tuple[str, KeyDescription]:
         """Create a key; return its text, which is not stored, and its description.
@@ -52,13 +58,6 @@ class KeyAdministration:
             RequestError: A valid key has this name.
             StoreError: The file cannot be written.
         """
-        if any(each.name == name and each.state != "revoked" for each in await self.survey_keys()):
-            raise RequestError(
-                path="name",
-                detail=f"A key named {name!r} already exists.",
-                remedy="Choose another name, or revoke that key.",
-                stage=Stage.FRAME,
-            )
         text = generate_key()
         identity = extract_identity(text)
         key = Key(name=name, digest=compute_digest(text), created=self.read_now(), **limits)

@@ -113,24 +113,40 @@ class KeyAuthorizer:
             ConfigurationError: The file of keys is invalid.
         """
         text = arrival.credential
-        keys = self._register.access_keys()
-        if keys is None:
-            keys = await asyncio.to_thread(self._register.load)
         identity = extract_identity(text)
-        key = keys.get(identity)
+        key = await self._find_key(identity)
         if (
             not matches(text, DUMMY_DIGEST if key is None else key.digest, self._compare)
             or key is None
         ):
             raise _describe_unknown(text)
-        if key.revoked is not None or key.expires_at <= self._tell_time():
-            raise _describe_invalid(key)
+        self._ensure_valid(key)
         if self._folding is None:
             self._folding = asyncio.create_task(self._fold_regularly())
         return KeyGrant(self, identity, key)
 
-    async def reserve(self, identity: str, key: Key, demand: Demand) -> KeyReservation:
-        """Reserve the charge of a request durably."""
+    async def _find_key(self, identity: str) -> Key | None:
+        """Return the key with a public part, as the file has it now; ``None`` if it is unknown."""
+        keys = self._register.access_keys()
+        if keys is None:
+            keys = await asyncio.to_thread(self._register.load)
+        return keys.get(identity)
+
+    def _ensure_valid(self, key: Key) -> None:
+        """Raise AccessError if a key is revoked or expired."""
+        if key.revoked is not None or key.expires_at <= self._tell_time():
+            raise _describe_invalid(key)
+
+    async def reserve(self, identity: str, demand: Demand) -> KeyReservation:
+        """Reserve the charge of a request durably.
+
+        The key is looked up again: a connection or a batch may outlast it, or get other limits.
+        """
+        key = await self._find_key(identity)
+        if key is None:
+            raise _describe_unknown("")
+        self._ensure_valid(key)
+        _ensure_model(key, demand.model)
         charge = Charge(
             identity,
             _write_day(int(self._tell_time() // DAY_SECONDS)),
@@ -203,25 +219,17 @@ class KeyGrant:
 
     def admits(self, model: str) -> bool:
         """Return whether one of the key's patterns matches a model."""
-        models = self._key.models
-        return not models or any(fnmatchcase(model, pattern) for pattern in models)
+        return _admits(self._key, model)
 
     async def reserve(self, demand: Demand) -> KeyReservation:
         """Reserve the most that a request may use.
 
         Raises:
-            AccessError: A limit of the key is reached, or the model is not allowed.
+            AccessError: A limit of the key is reached, the model is not allowed, or the key was
+                revoked or has expired meanwhile.
             StoreError: The reservation cannot be written, so nothing may be sent.
         """
-        if not self.admits(demand.model):
-            models = ", ".join(self._key.models)
-            raise AccessError(
-                fault=ProviderFault.PERMISSION,
-                subject=self.subject,
-                detail=f"The key {self.subject!r} may not use the model {demand.model!r}.",
-                remedy=f"Use one of: {models}.",
-            )
-        return await self._authorizer.reserve(self._identity, self._key, demand)
+        return await self._authorizer.reserve(self._identity, demand)
 
 
 class KeyReservation:
@@ -258,6 +266,21 @@ class KeyReservation:
 @lru_cache(4)
 def _write_day(number: int) -> str:
     return datetime.fromtimestamp(number * DAY_SECONDS, UTC).date().isoformat()
+
+
+def _admits(key: Key, model: str) -> bool:
+    return not key.models or any(fnmatchcase(model, pattern) for pattern in key.models)
+
+
+def _ensure_model(key: Key, model: str) -> None:
+    """Raise AccessError if a key may not use a model."""
+    if not _admits(key, model):
+        raise AccessError(
+            fault=ProviderFault.PERMISSION,
+            subject=key.name,
+            detail=f"The key {key.name!r} may not use the model {model!r}.",
+            remedy=f"Use one of: {', '.join(key.models)}.",
+        )
 
 
 def _describe_unknown(text: str) -> AccessError:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from vibe_llms.daemons.keys.register import Key
 from vibe_llms.foundation.attrs_classes import frozen
 
-_DURATION: Final = re.compile(r"(\d{1,6})([hdw])")
+_DURATION: Final = re.compile(r"([0-9]{1,6})([hdw])")
 _HOURS: Final = {"h": 1, "d": 24, "w": 168}
 
 

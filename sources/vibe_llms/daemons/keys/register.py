@@ -8,30 +8,38 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import attrs
+import tomli
 
+from vibe_llms.daemons.keys.editing import append_table, change_table, split_tables
 from vibe_llms.daemons.keys.texts import is_identity
-from vibe_llms.exceptions import StoreError, UnknownNameError
+from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.files import advise, replace_file
 from vibe_llms.foundation.suggestions import order_by_nearness
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.locks import locked
-from vibe_llms.tables.annotations import Amount, Count, Strings
+from vibe_llms.tables.annotations import Strings
 from vibe_llms.tables.documents import parse_document, read_bytes
-from vibe_llms.tables.kinds import Kind
+from vibe_llms.tables.kinds import Kind, bound
+from vibe_llms.tables.reading import read_table
+
+_T = TypeVar("_T")
 
 _FILE: Final = "keys.toml"
 
 LIMITS: Final = ("expires", "models", "requests_per_minute", "tokens_per_minute", "cents_per_day")
 """Fields of a key that limit its use."""
+
+MOST_COUNT: Final = 2**53
+"""Largest limit: the largest number that a page and JSON read exactly."""
 
 MOST_BYTES: Final = 4_000_000
 """Size of the largest file, about 20,000 keys."""
@@ -43,11 +51,21 @@ _HEADER: Final = b"""\
 # Keys of clients, by their public parts. `vibe keys` writes this file; you may change it, too.
 """
 
+
+def _convert_moment(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # near the years 1 and 9999
+        raise ValueError("Its year is out of range in UTC.") from None
+
+
 _MOMENT = Kind(
     "a moment with its zone, such as 2026-12-31T00:00:00Z",
     lambda value: isinstance(value, datetime) and value.tzinfo is not None,
-    lambda value: value.astimezone(UTC),
+    _convert_moment,
 )
+_COUNT = bound("a whole number of at least 1, and at most 2^53", 1, MOST_COUNT)
+_AMOUNT = bound("a whole number of at least 0, and at most 2^53", 0, MOST_COUNT)
 _DIGEST = Kind(
     "a SHA-256 in hexadecimal digits",
     lambda value: (
@@ -80,9 +98,9 @@ class Key:
     expires: Annotated[datetime, _MOMENT] | None = None
     revoked: Annotated[datetime, _MOMENT] | None = None
     models: Strings = ()
-    requests_per_minute: Count | None = None
-    tokens_per_minute: Count | None = None
-    cents_per_day: Amount | None = None
+    requests_per_minute: Annotated[int, _COUNT] | None = None
+    tokens_per_minute: Annotated[int, _COUNT] | None = None
+    cents_per_day: Annotated[int, _AMOUNT] | None = None
     operator: bool = False
 
     @cached_property
@@ -110,6 +128,7 @@ class Register:
     directory: Path
     read_time: Callable[[], float] = time.time
     _keys: Mapping[str, Key] = attrs.field(factory=dict, init=False, repr=False)
+    _tables: dict[str, tuple[str, Key]] = attrs.field(factory=dict, init=False, repr=False)
     _signature: object = attrs.field(default=None, init=False, repr=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False, repr=False)
     path: Path = attrs.field(init=False)
@@ -123,14 +142,16 @@ class Register:
         return self._keys if self._signature == self._read_signature() else None
 
     def load(self) -> Mapping[str, Key]:
-        """Read the file; return the keys. Blocks on the disk.
+        """Read the file if it has changed; return the keys. Blocks on the disk.
 
         Raises:
             ConfigurationError: The file has mistakes; the error lists every mistake.
         """
         with self._lock:
+            if (known := self.access_keys()) is not None:
+                return known  # another thread has read it meanwhile
             signature = self._read_signature()
-            keys = read_keys(str(self.path)) if signature is not None else {}
+            keys = {} if signature is None else self._parse(read_bytes(self.path, MOST_BYTES))
             self._keys = keys
             # A recent modification time does not prove that nothing was written since.
             is_reliable = signature is None or not _is_recent(signature[1], self.read_time())
@@ -142,17 +163,22 @@ class Register:
 
         Raises:
             ConfigurationError: The file has mistakes; it was not changed.
-            StoreError: A valid key has this name, or the file cannot be written.
+            RequestError: A valid key has this name.
+            StoreError: The file cannot be written.
         """
-        with self._edit() as (keys, document):
+
+        def change(text: str, keys: Mapping[str, Key]) -> tuple[str, None]:
             for other_id, other in keys.items():
                 if other.name == key.name and other.revoked is None:
-                    raise StoreError(
-                        path=str(self.path),
+                    raise RequestError(
+                        path="name",
                         detail=f"A key named {key.name!r} already exists: {other_id}.",
                         remedy=f"Choose another name, or revoke it: vibe keys revoke {other_id}",
+                        stage=Stage.FRAME,
                     )
-            document[identity] = _write_key(key)
+            return append_table(text, identity, _write_key(key)), None
+
+        self._edit(change)
 
     def revoke(self, word: str) -> tuple[str, Key]:
         """Revoke a key; return its public part and the key.
@@ -165,13 +191,17 @@ class Register:
             UnknownNameError: The key is unknown.
             StoreError: The file cannot be written.
         """
-        with self._edit() as (keys, document):
+
+        def change(text: str, keys: Mapping[str, Key]) -> tuple[str, tuple[str, Key]]:
             identity = find_key(keys, word)
-            if keys[identity].revoked is None:
-                now = datetime.fromtimestamp(int(self.read_time()), UTC)
-                document[identity]["revoked"] = now
-                keys[identity] = attrs.evolve(keys[identity], revoked=now)
-            return identity, keys[identity]
+            key = keys[identity]
+            if key.revoked is not None:
+                return text, (identity, key)
+            now = datetime.fromtimestamp(int(self.read_time()), UTC)
+            changed = change_table(text, identity, {"revoked": now})
+            return changed, (identity, attrs.evolve(key, revoked=now))
+
+        return self._edit(change)
 
     def limit(self, word: str, limits: Mapping[str, object]) -> tuple[str, Key]:
         """Change limits of a key; return its public part and the key.
@@ -185,32 +215,37 @@ class Register:
             UnknownNameError: The key is unknown.
             StoreError: The file cannot be written.
         """
-        with self._edit() as (keys, document):
+
+        def change(text: str, keys: Mapping[str, Key]) -> tuple[str, tuple[str, Key]]:
             identity = find_key(keys, word)
-            keys[identity] = attrs.evolve(keys[identity], **limits)  # type: ignore[arg-type]
-            written = _write_key(keys[identity])
-            table = document[identity]
-            for name in limits:
-                if name in written:
-                    table[name] = written[name]
-                else:
-                    table.pop(name, None)
-            return identity, keys[identity]
+            key = attrs.evolve(keys[identity], **limits)  # type: ignore[arg-type]
+            written = _write_key(key)
+            fields = {name: written.get(name) for name in limits}
+            return change_table(text, identity, fields), (identity, key)
 
-    @contextmanager
-    def _edit(self) -> Iterator[tuple[dict[str, Key], Any]]:
-        """Yield the keys, and the document to change."""
-        import tomlkit  # not needed by daemons
+        return self._edit(change)
 
+    def _edit(self, change: Callable[[str, Mapping[str, Key]], tuple[str, _T]]) -> _T:
+        """Change the text of the file, once more if a user has written it meanwhile.
+
+        Args:
+            change: Returns the new text and the result, given the text and its keys.
+        """
         try:
             make_folders(Disk(), str(self.directory))
             with locked(f"{self.path}.lock"):
-                exists = self.path.exists()
-                keys = read_keys(str(self.path)) if exists else {}
-                text = self.path.read_bytes() if exists else _HEADER
-                document = tomlkit.parse(text.decode())
-                yield keys, document
-                self._replace(tomlkit.dumps(document).encode())
+                while True:
+                    signature = self._read_signature()
+                    self._ensure_writable()
+                    data = _HEADER if signature is None else read_bytes(self.path, MOST_BYTES)
+                    keys = self._parse(data)
+                    text = data.decode()
+                    changed, result = change(text, keys)
+                    if self._read_signature() != signature:
+                        continue
+                    if changed != text:
+                        self._replace(changed.encode())
+                    return result
         except StoreError:
             raise
         except OSError as error:
@@ -219,6 +254,36 @@ class Register:
                 detail=f"Cannot write {error.filename or self.path}: {error.strerror}.",
                 remedy=advise(error),
             ) from error
+
+    def _parse(self, data: bytes) -> Mapping[str, Key]:
+        """Return the keys of a file. Raises ConfigurationError.
+
+        Tables that were read before are not parsed again. Each other one is parsed alone, so that
+        no long call of the parser, which is not interrupted, stops the other threads.
+        """
+        known, tables, keys = self._tables, dict[str, tuple[str, Key]](), dict[str, Key]()
+        try:
+            parts = split_tables(data.decode())
+        except UnicodeDecodeError:
+            return read_keys_in(data, str(self.path))
+        for text in parts:
+            found = known.get(text) or _read_table(text)
+            if found is None or found[0] in keys:
+                return read_keys_in(data, str(self.path))  # unusual, or with mistakes
+            tables[text] = found
+            keys[found[0]] = found[1]
+        self._tables = tables
+        return keys
+
+    def _ensure_writable(self) -> None:
+        """Refuse a file whose owner has made it read-only: it would be replaced. Raises."""
+        with suppress(FileNotFoundError):
+            if not self.path.stat().st_mode & 0o222:
+                raise StoreError(
+                    path=str(self.path),
+                    detail=f"The file of keys is read-only: {self.path}.",
+                    remedy=f"To change keys, make it writable: chmod u+w {self.path}",
+                )
 
     def _replace(self, data: bytes) -> None:
         """Replace the file; refuse a size at which no process could read it. Raises StoreError."""
@@ -249,7 +314,12 @@ def _is_recent(modified_ns: int, now: float) -> bool:
 
 def read_keys(path: str) -> dict[str, Key]:
     """Read a file of keys. Raises ConfigurationError with all mistakes."""
-    document = parse_document(read_bytes(path, MOST_BYTES), path)
+    return read_keys_in(read_bytes(path, MOST_BYTES), path)
+
+
+def read_keys_in(data: bytes, path: str) -> dict[str, Key]:
+    """Read the content of a file of keys. Raises ConfigurationError with all mistakes."""
+    document = parse_document(data, path)
     reader = document.produce_reader()
     keys = {}
     for identity, table in document.tree.items():
@@ -261,6 +331,16 @@ def read_keys(path: str) -> dict[str, Key]:
             keys[identity] = key
     reader.finish()
     return keys
+
+
+def _read_table(text: str) -> tuple[str, Key] | None:
+    """Read the table of one key; return ``None`` for anything else, and for mistakes."""
+    try:
+        ((identity, table),) = tomli.loads(text).items()
+        key = read_table(Key, table, "")
+    except (RecursionError, ValueError):
+        return None
+    return (identity, key) if is_identity(identity) else None
 
 
 def find_key(keys: Mapping[str, Key], word: str) -> str:

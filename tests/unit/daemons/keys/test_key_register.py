@@ -11,7 +11,7 @@ import pytest
 from support.gateways.key_holders import create_key
 from vibe_llms.daemons.keys.register import Register, read_keys
 from vibe_llms.daemons.keys.texts import extract_identity
-from vibe_llms.exceptions import ConfigurationError, StoreError, UnknownNameError
+from vibe_llms.exceptions import ConfigurationError, RequestError, UnknownNameError
 
 
 def test_what_was_given_out_is_read_again(tmp_path: Path) -> None:
@@ -74,6 +74,7 @@ def test_a_file_that_has_settled_is_read_once(tmp_path: Path) -> None:
     keys = looked.load()
 
     assert looked.access_keys() is keys
+    assert looked.load() is keys  # as by several threads that have noticed the same change
 
 
 def test_a_key_is_revoked_by_name_or_id_and_stays_so(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_name_is_given_once_and_an_unknown_one_is_told(tmp_path: Path) -> None
     create_key(tmp_path)
     before = (tmp_path / "keys.toml").read_bytes()
 
-    with pytest.raises(StoreError, match="'ada' already"):
+    with pytest.raises(RequestError, match="'ada' already"):
         create_key(tmp_path)
     with pytest.raises(UnknownNameError, match="ada"):
         Register(tmp_path).revoke("adda")
@@ -114,6 +115,8 @@ def test_a_name_is_given_once_and_an_unknown_one_is_told(tmp_path: Path) -> None
         ("created = 2", "created = 3 # 2", "moment"),
         ('name = "ada"', 'name = "ada"\nrequests_per_minute = 0', "at least 1"),
         ('name = "ada"', 'name = "ada"\nexpires = 2030-01-01', "moment"),
+        ('name = "ada"', 'name = "ada"\nexpires = 9999-12-31T23:59:59-12:00', "out of range"),
+        ('name = "ada"', f'name = "ada"\ncents_per_day = {2**53 + 1}', "at most"),
         ('name = "ada"', "\x00", "TOML"),
     ],
 )

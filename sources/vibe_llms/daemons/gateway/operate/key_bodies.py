@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.daemons.keys.descriptions import is_name, read_expiry
-from vibe_llms.daemons.keys.register import LIMITS
+from vibe_llms.daemons.keys.register import LIMITS, MOST_COUNT
 from vibe_llms.exceptions import ConfigurationError, RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
@@ -18,8 +18,6 @@ from vibe_llms.tables.reading import read_table
 _MOST_NAME: Final = 200
 _MOST_MODELS: Final = 100
 _MOST_PATTERN: Final = 300
-_MOST_COUNT: Final = 2**53
-"""Largest number that a page reads exactly."""
 
 
 @frozen(kw_only=True)
@@ -75,8 +73,8 @@ def _read_limits(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         rule = f"Use at most {_MOST_MODELS} patterns of 1 to {_MOST_PATTERN} characters."
         raise refuse("models", rule)
     for name in LIMITS[2:]:
-        if values.get(name, 0) > _MOST_COUNT:
-            raise refuse(name, f"It must be at most {_MOST_COUNT}.")
+        if values.get(name, 0) > MOST_COUNT:
+            raise refuse(name, f"It must be at most {MOST_COUNT}.")
     return values | dict.fromkeys(removed - {"models"}) | dict.fromkeys(removed & {"models"}, ())
 
 
@@ -86,7 +84,7 @@ def refuse(path: str, detail: str) -> RequestError:
     return RequestError(path=path, detail=where + detail, stage=Stage.FRAME)
 
 
-_COUNT: Final[JsonObject] = {"type": ["integer", "null"], "minimum": 1, "maximum": _MOST_COUNT}
+_COUNT: Final[JsonObject] = {"type": ["integer", "null"], "minimum": 1, "maximum": MOST_COUNT}
 _LIMITS: Final[JsonObject] = {
     "expires": {"type": ["string", "null"]},
     "models": {

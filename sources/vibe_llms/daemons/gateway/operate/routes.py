@@ -11,6 +11,7 @@ import attrs
 
 from vibe_llms.daemons.arrivals import ensure_page
 from vibe_llms.daemons.asgi import HttpCall, read_credential
+from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.class_schemas import describe_class
 from vibe_llms.daemons.gateway.operate.entries import RequestEntry
 from vibe_llms.daemons.gateway.operate.key_bodies import (
@@ -35,7 +36,7 @@ from vibe_llms.daemons.keys.descriptions import KeyDescription
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
-from vibe_llms.exceptions import AccessError, ProviderFault, UnknownNameError
+from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 
@@ -280,26 +281,21 @@ class KeyRoutes:
         return {"data": await asyncio.to_thread(_compose_keys, keys, account)}
 
     async def _add_key(self, call: HttpCall) -> dict[str, object]:
-        name, limits = read_new_key(await call.read_body(), self._administration.read_now())
+        name, limits = read_new_key(await read_json_body(call), self._administration.read_now())
         text, description = await self._administration.add(name, limits)
         return {"key": text, "description": description}
 
     async def _limit_key(self, call: HttpCall) -> KeyDescription:
-        limits = read_limits(await call.read_body(), self._administration.read_now())
+        limits = read_limits(await read_json_body(call), self._administration.read_now())
         return await self._administration.limit(await self._find(call), limits)
 
     async def _revoke_key(self, call: HttpCall) -> KeyDescription:
         return await self._administration.revoke(await self._find(call))
 
     async def _find(self, call: HttpCall) -> str:
-        """Return the public part of the key in the path; a name is not enough. Raises."""
-        identity = call.names["id"]
-        keys = await self._administration.survey_keys()
-        if all(key.id != identity for key in keys):
-            raise UnknownNameError(
-                kind="key", name=identity, known=(), remedy="GET /operate/keys lists the keys."
-            )
-        return identity
+        """Return the public part of the key in the path. Raises UnknownNameError."""
+        await self._administration.ensure(call.names["id"])
+        return call.names["id"]
 
 
 def _compose_keys(keys: Iterable[KeyDescription], account: KeyAccount) -> list[dict[str, Any]]:
