@@ -12,7 +12,9 @@ import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.gateways.hostile_upstreams import gateway_process
+from support.gateways.key_holders import create_key
 from support.network.wire_servers import Connection, serve
+from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.daemons.logged_bodies import MAX_BYTES, BodyBeginning
 from vibe_llms.daemons.logs import AccessLog
 from vibe_llms.foundation.secrets import HIDDEN
@@ -67,6 +69,40 @@ async def test_a_line_tells_of_each_request_and_not_what_was_said(tmp_path: Path
     assert 0 < told_of["first_seconds"] <= told_of["seconds"]
     assert told_of["losses"]
     assert b"secret" not in b"".join(lines)
+
+
+async def test_a_key_in_the_place_of_a_name_is_written_nowhere(tmp_path: Path) -> None:
+    """As a model, in a path or as a trace: neither in the log, the metrics nor a file."""
+    lines: list[bytes] = []
+    keys, secret = tmp_path / "keys", "sk-" + "q" * 40
+    headers = {"authorization": f"Bearer {create_key(keys)}", "traceparent": secret}
+    async with Simulator() as simulator, aiohttp.ClientSession(headers=headers) as session:
+        application = produce_application(tmp_path, simulator.url)
+        log = AccessLog(lines.append)
+        async with serve_gateway(
+            application, listeners=[log], authorizer=KeyAuthorizer(keys)
+        ) as address:
+            for method, path, model, status in (
+                ("POST", "/v1/chat/completions", f"openai_conversations:{secret}", 200),
+                ("POST", "/v1/chat/completions", f"anthropic:{secret}", 200),
+                ("POST", "/v1/chat/completions", secret, 404),
+                ("POST", f"/v1beta/models/{secret}:generateContent", secret, 404),
+                ("GET", f"/v1/models/{secret}", secret, 404),
+                ("GET", f"/{secret}", secret, 404),
+            ):
+                simulator.enqueue(Say("A secret answer."))
+                body = {"model": model, "max_completion_tokens": 9, **ASKED}
+                async with session.request(method, address + path, json=body) as told:
+                    assert told.status == status, (method, path, await told.text())
+            async with session.get(f"{address}/metrics") as told:
+                counted = await told.text()
+            await wait_until(lambda: b"".join(lines).count(b"\n") == 7)
+    assert counted.count(f'model="openai_conversations:{HIDDEN}"')
+    assert secret not in counted
+    assert secret.encode() not in b"".join(lines)
+    assert b"".join(lines).count(HIDDEN.encode()) > 8
+    for file in keys.rglob("*"):
+        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
 @pytest.mark.slow

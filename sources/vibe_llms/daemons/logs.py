@@ -1,6 +1,7 @@
 """Access log: one line of JSON for each request.
 
-Bodies are logged only if the daemon is configured to keep them.
+Bodies are logged only if the daemon is configured to keep them. Texts that clients choose are
+bounded, and what looks like a key is hidden.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.foundation.secrets import redact_name
 
 _BATCH_SECONDS: Final = 0.1
 """Delay in which lines are gathered and written together."""
 
 _BATCH_BYTES: Final = 65_536
+
+_MOST_CHARACTERS: Final = 2_000
+"""Longest text of a line, but for bodies."""
 
 
 class AccessLog:
@@ -61,31 +66,35 @@ def describe(record: CallRecord) -> dict[str, Any]:
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "request": record.request_id,
         "method": record.method,
-        "path": record.path,
+        "path": _clean(record.path),
         "status": record.status,
         "seconds": round(record.seconds, 6),
         "first_seconds": None if record.first_seconds is None else round(record.first_seconds, 6),
         "client": record.client,
-        "subject": record.subject,
+        "subject": _clean(record.subject),
         "face": record.face,
         "way": record.way,
-        "model": record.model,
-        "address": record.address,
+        "model": _clean(record.model),
+        "address": _clean(record.address),
         "streamed": record.streamed,
         "bytes": record.sent_bytes,
         "input_tokens": usage and usage.total_input_tokens,
         "output_tokens": usage and usage.total_output_tokens,
         "estimated": record.is_estimated,
         "cents": None if record.cents is None else str(record.cents),
-        "attempts": [str(each) for each in record.attempts],
+        "attempts": [_clean(str(each)) for each in record.attempts],
         "cache": record.cache,
-        "losses": [str(loss) for loss in record.losses],
+        "losses": [_clean(str(loss)) for loss in record.losses],
         "error": record.error,
-        "detail": record.detail,
-        "trace": record.trace,
+        "detail": _clean(record.detail),
+        "trace": _clean(record.trace),
         **_describe_contents(record),
     }
     return {name: value for name, value in fields.items() if value not in (None, "", [], False)}
+
+
+def _clean(text: str) -> str:
+    return redact_name(text, _MOST_CHARACTERS)
 
 
 def _describe_contents(record: CallRecord) -> dict[str, str]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
 from vibe_llms.foundation.optional_packages import find_package, needing
+from vibe_llms.foundation.secrets import redact_name
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,6 +26,9 @@ _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 _LATE_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _MAX_MODELS: Final = 500
 """Most values of the label ``model``; further models are counted as ``other``."""
+
+_MODEL_CHARACTERS: Final = 200
+"""Longest value of this label."""
 
 _UNKNOWN: Final = "unknown"
 """Label of models that have not answered yet, whose names clients could invent."""
@@ -210,7 +214,7 @@ class Metrics:
 
     def _name_model(self, record: CallRecord) -> str:
         """Return the label of a request's model: its address, if it has answered before."""
-        address = record.address
+        address = redact_name(record.address, _MODEL_CHARACTERS)
         if not address or address in self._models:
             return address
         if record.status >= 400:

@@ -1,16 +1,17 @@
 """OpenTelemetry spans of requests, by the conventions for HTTP and for generative AI.
 
-They never contain texts of requests. Names of attributes:
-https://opentelemetry.io/docs/specs/semconv/http/http-spans/.
+They never contain texts of requests, nor what looks like a key in a path or the name of a model.
+Names of attributes: https://opentelemetry.io/docs/specs/semconv/http/http-spans/.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.foundation.optional_packages import needing
+from vibe_llms.foundation.secrets import redact_name
 from vibe_llms.telemetry.opentelemetry import conventions as words
 from vibe_llms.telemetry.opentelemetry.attributes import Attributes, describe_usage, split_address
 from vibe_llms.telemetry.opentelemetry.operations import Operation
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from vibe_llms.events.calls import CallListener
     from vibe_llms.events.reactors import ConversationReactors
+
+_MOST_CHARACTERS: Final = 2_000
+"""Longest text of an attribute."""
 
 
 class Tracing:
@@ -72,7 +76,7 @@ class Tracing:
         """Start a request's span, the parent of everything that is sent from now on."""
         attributes: Attributes = {
             "http.request.method": call.method,
-            "url.path": call.path,
+            "url.path": _clean(call.path),
             "url.scheme": call.scope.get("scheme", "http"),
         }
         if call.client:
@@ -104,12 +108,16 @@ class Tracing:
         operation.leave()
 
 
+def _clean(text: str) -> str:
+    return redact_name(text, _MOST_CHARACTERS)
+
+
 def _describe(record: CallRecord) -> Attributes:
     provider, model = split_address(record.address)
     attributes: dict[str, Any] = {
         "http.route": record.route,
         "http.response.status_code": record.status,
-        words.REQUEST_MODEL: record.model or model,
+        words.REQUEST_MODEL: _clean(record.model) or model,
         words.RESPONSE_MODEL: model,
         words.PROVIDER: provider and words.name_provider(provider),
         words.REQUEST_STREAM: record.streamed,

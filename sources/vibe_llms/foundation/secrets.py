@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 HIDDEN = "********"
@@ -20,8 +21,13 @@ _SHAPES = (
 KEY_SHAPES = re.compile(rb"(?<![A-Za-z0-9_+/=-])" + _SHAPES)
 """Formats of keys; not in the middle of Base64, such as an image."""
 
-KEY_SHAPES_IN_NAMES = re.compile(rb"(?<![A-Za-z0-9])" + _SHAPES)
+_SHAPES_IN_NAMES = re.compile(rb"(?<![A-Za-z0-9])" + _SHAPES)
 """Formats of keys in short texts without Base64, such as paths and names of models."""
+
+_SHORTEST = 19
+"""Length of the shortest text that has one of these formats."""
+
+_CACHED_CHARACTERS = 256
 
 _WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}
@@ -38,6 +44,29 @@ def is_secret_name(name: str) -> bool:
 def split_words(name: str) -> list[str]:
     """Split a name in any style (``api_key``, ``apiKey``) into its words, in lower case."""
     return [word.lower() for word in _WORD.findall(name)]
+
+
+def redact_name(text: str, most: int) -> str:
+    """Return a text that a client has chosen, such as a model or a path, for logs and labels.
+
+    What looks like a key is hidden, lone surrogates are replaced, and the length is bounded.
+
+    Args:
+        most: Number of characters to which a longer text is cut off.
+    """
+    if len(text) < _SHORTEST and text.isascii():
+        return text
+    text = text[: 2 * most]  # a key that the bound would cut is found first
+    return _redact(text, most) if len(text) > _CACHED_CHARACTERS else _redact_cached(text, most)
+
+
+def _redact(text: str, most: int) -> str:
+    shown = _SHAPES_IN_NAMES.sub(HIDDEN.encode(), text.encode("utf-8", "replace")).decode()
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+_redact_cached = lru_cache(1024)(_redact)
+"""Most requests have one of a few names."""
 
 
 class Secret:

@@ -13,6 +13,7 @@ from vibe_llms.daemons import metrics as metrics_module
 from vibe_llms.daemons.metrics import FOLDER_VARIABLE, Metrics
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
+from vibe_llms.foundation.secrets import HIDDEN
 
 
 def finish(metrics: Metrics, address: str, status: int) -> None:
@@ -53,6 +54,18 @@ def test_names_are_bounded_even_where_all_are_answered() -> None:
 
     assert count(metrics, "llama:499", 200) == 1
     assert count(metrics, "other", 200) == 10
+
+
+def test_a_label_has_no_key_and_a_bounded_length() -> None:
+    """A client may type its key as a model, and a vendor may take any name."""
+    metrics = Metrics(Service([]))
+    finish(metrics, "llama:sk-" + "k" * 40, 200)
+    finish(metrics, "llama:" + "y" * 100_000, 200)
+
+    text = metrics.write().decode()
+    assert "kkk" not in text
+    assert count(metrics, f"llama:{HIDDEN}", 200) == 1
+    assert len(text) < 20_000
 
 
 @pytest.mark.slow

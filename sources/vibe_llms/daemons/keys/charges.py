@@ -9,6 +9,8 @@ from decimal import Context, Decimal, Inexact
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from vibe_llms.foundation.secrets import redact_name
+
 _MODEL_CHARACTERS: Final = 200
 
 _EXACT: Final = Context(prec=200, traps=[Inexact])
@@ -124,8 +126,11 @@ def bound_cents(cents: Decimal | None) -> Decimal | None:
     return None if cents is None else min(max(cents, NOTHING), MAX_CENTS)
 
 
-@lru_cache(4096)
 def clean_model(address: str) -> str:
     """Return a model's address as one word of a line: clients may send any text."""
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in address)
-    return shown[:_MODEL_CHARACTERS] or "?"
+    return _make_printable(redact_name(address, _MODEL_CHARACTERS))
+
+
+@lru_cache(4096)
+def _make_printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text) or "?"

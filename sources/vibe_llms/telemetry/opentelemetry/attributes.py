@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from vibe_llms.foundation.secrets import redact_name
 from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.canisters import Origin, Usage
 from vibe_llms.messages.illustrations import IllustrationRequest
@@ -14,6 +15,9 @@ from vibe_llms.telemetry.opentelemetry import conventions, messages
 
 Attribute: TypeAlias = str | bool | int | float | Sequence[str]
 Attributes: TypeAlias = dict[str, Attribute]
+
+_MODEL_CHARACTERS: Final = 200
+"""Longest name of a model, which a client of the gateway may have chosen."""
 
 
 def describe_request(request: Request) -> Attributes:
@@ -33,7 +37,9 @@ def describe_request(request: Request) -> Attributes:
 
 def describe_origin(origin: Origin) -> Attributes:
     """Return the model of an answer, its stop reason and usage."""
-    attributes: Attributes = {conventions.RESPONSE_MODEL: origin.model}
+    attributes: Attributes = {
+        conventions.RESPONSE_MODEL: redact_name(origin.model, _MODEL_CHARACTERS)
+    }
     if origin.response_id is not None:
         attributes[conventions.RESPONSE_ID] = origin.response_id
     if origin.stop_reason in conventions.FINISHES:
@@ -104,6 +110,6 @@ def describe_texts(response: Response) -> Attributes:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return the provider and model of an address; missing parts are empty."""
-    provider, colon, model = address.partition(":")
+    """Return the provider and model of an address; missing parts are empty, and keys hidden."""
+    provider, colon, model = redact_name(address, _MODEL_CHARACTERS).partition(":")
     return (provider, model) if colon else ("", provider)

@@ -7,7 +7,7 @@ from typing import Final
 
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES_IN_NAMES
+from vibe_llms.foundation.secrets import redact_name
 from vibe_llms.messages.losses import rank_losses
 
 MOST_CHARACTERS: Final = 300
@@ -105,10 +105,7 @@ class RequestEntry:
 
 def clean(text: str) -> str:
     """Return a text of bounded length without anything that looks like a key."""
-    # A key that the bound would cut is found first.
-    data = text[: 2 * MOST_CHARACTERS].encode("utf-8", "replace")
-    shown = KEY_SHAPES_IN_NAMES.sub(HIDDEN.encode(), data).decode()
-    return shown if len(shown) <= MOST_CHARACTERS else f"{shown[:MOST_CHARACTERS]}…"
+    return redact_name(text, MOST_CHARACTERS)
 
 
 def describe_request(record: CallRecord, offset: float) -> RequestEntry:
