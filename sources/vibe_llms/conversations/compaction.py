@@ -25,6 +25,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, SummarizedPart
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.counting import count_canister
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.windows import (
     Cut,
@@ -165,20 +166,22 @@ def reaches_window(request: Request, attributes: ModelAttributes) -> bool:
     if room is None or surely_fits(request, attributes, room):
         return False
     sizes, overhead = measure_canisters(request, attributes)
-    return max(overhead + sum(sizes), _count_reported(request.canisters, sizes)) > room
+    estimated = overhead + sum(sizes)
+    return max(estimated, _count_reported(request.canisters, attributes)) > room
 
 
-def _count_reported(canisters: Sequence[AnyCanister], sizes: Sequence[int]) -> int:
-    """Return the tokens that the model reported for the last answer, and those after it.
+def _count_reported(canisters: Sequence[AnyCanister], attributes: ModelAttributes) -> int:
+    """Return the tokens that the model reported for the last answer, and at most those after it.
 
     Answers before a summary were given to a longer conversation, and do not count.
     """
     newer = 0
     begin = _find_compaction_time(canisters)
-    for canister, size in zip(reversed(canisters), reversed(sizes), strict=True):
+    for canister in reversed(canisters):
         origin = canister.origin
         if origin is None or origin.usage is None:
-            newer += size
+            size = count_canister(canister, attributes)
+            newer += size.tokens + size.error_tokens
             continue
         if begin is not None and canister.timestamp <= begin:
             return 0

@@ -105,9 +105,10 @@ def measure_canisters(request: Request, attributes: ModelAttributes) -> tuple[li
 
 def surely_fits(request: Request, attributes: ModelAttributes, room: int) -> bool:
     """Return whether the request fits even if each byte of its texts is a token."""
-    remaining_tokens = room - estimate_overhead(request, attributes).tokens
+    overhead = estimate_overhead(request, attributes)
+    remaining_tokens = room - overhead.tokens - overhead.error_tokens
     for canister in request.canisters:
-        remaining_tokens -= MESSAGE_OVERHEAD.tokens
+        remaining_tokens -= MESSAGE_OVERHEAD.tokens + MESSAGE_OVERHEAD.error_tokens
         if isinstance(canister, InvocationCanister):
             remaining_tokens -= len(canister.name.encode("utf-8", "replace"))
             remaining_tokens -= len(canister.arguments.encode("utf-8", "replace"))

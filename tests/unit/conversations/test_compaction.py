@@ -30,6 +30,8 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import FileContent, TextualContent
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of, usage_of
+from vibe_llms.models.counting import count_canister
+from vibe_llms.models.windows import measure_room
 from vibe_llms.runs.copying import copy_store
 from vibe_llms.runs.syncing import sync_stores
 from vibe_llms.telemetry.measuring import measure_canisters
@@ -346,6 +348,27 @@ async def test_reported_usage_fills_a_window_too(model: Model) -> None:
     assert sum(len(text_of(each)) for each in fork.canisters) > 1500  # needs an estimate
     assert last[1] in fork.canisters
     assert await model.make_room(fork) is fork
+
+
+async def test_a_new_message_may_be_longer_than_its_estimate(model: Model) -> None:
+    """What was not reported yet is counted as if the estimate were as wrong as it can be."""
+    turns = converse(*["cheese " * 80] * 9)
+    message = UserCanister("And? " + "cheese " * 80)
+    attributes = (await model.access()).descriptor.attributes
+    room, _ = measure_room(attributes, {})
+    assert room is not None
+    size = count_canister(message, attributes)
+    assert size.error_tokens > 2
+
+    def compose(reported: int) -> Conversation:
+        origin = Origin(provider="p", model="m", usage=Usage(input_tokens=reported))
+        last = [UserCanister("So?"), AssistantCanister("Yes.", origin=origin, turn_id="z")]
+        return Conversation(canisters=[*turns, *last, message])
+
+    fitting = compose(room - size.tokens - size.error_tokens)
+    exceeding = compose(room - size.tokens - 1)
+    assert await model.make_room(fitting) is fitting
+    assert await model.make_room(exceeding) is not exceeding
 
 
 @pytest.mark.parametrize(
