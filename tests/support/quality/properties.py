@@ -1,7 +1,7 @@
 """Hypothesis profiles: the number of examples of a property, and whether they are random.
 
 The default profile ``fixed`` has few examples, always the same, so that a failure comes from your
-change. ``many`` has four times as many, also always the same. ``random`` has half as many again,
+change. ``many`` has three times as many, also always the same. ``random`` has twice as many again,
 draws new ones each time, and prints its seed. See ``documentation/authors/contributing.rst``.
 ``brief`` is for tests that run tests. ``unshrunk``, for ``mutations.py``, stops at the first
 failing example.
@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 _T = TypeVar("_T")
 _DEFAULT_EXAMPLES = 100
-_SHARES: Final = {"fixed": 1 / 6, "many": 2 / 3, "random": 1.0, "brief": 0.03, "unshrunk": 0.25}
+_SHARES: Final = {"fixed": 1 / 6, "many": 1 / 2, "random": 1.0, "brief": 0.03, "unshrunk": 0.25}
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
 
 STEP: Final = 1 if PROFILE in ("many", "random") else 4
