@@ -157,6 +157,14 @@ def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
     return data
 
 
+def expand_home(path: Path | str) -> Path:
+    """Return a path with the home folder in place of ``~``, or of ``~name``.
+
+    As in a shell, ``~name`` of an unknown user stays: it is the name of a file that is missing.
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises RuntimeError
+
+
 def read_secret(path: Path | str) -> str:
     """Read a secret text, without the blanks around it.
 
@@ -164,7 +172,7 @@ def read_secret(path: Path | str) -> str:
         ValueError: It cannot be read; says why, without any part of the text.
     """
     try:
-        full_path = Path(path).expanduser()
+        full_path = expand_home(path)
         # Editors end a file with a line end, which is not part of a key.
         text = read_file(full_path).decode().strip()
         warn_of_readers(full_path)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TypeAlias
 
 from vibe_llms.exceptions import LimitError, RequestError
 from vibe_llms.foundation.encodings import find_misencoding
-from vibe_llms.foundation.files import advise, read_beginning
+from vibe_llms.foundation.files import advise, expand_home, read_beginning
 from vibe_llms.foundation.json_types import escape_surrogates
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import (
@@ -87,7 +86,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
             # One more byte than allowed is read, to find out whether the limit is exceeded.
             name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
         else:
-            file = Path(path).expanduser()
+            file = expand_home(path)
             name = escape_surrogates(file.name)
             data = read_beginning(file, limit_bytes + 1)
     except OSError as error:

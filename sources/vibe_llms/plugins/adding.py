@@ -19,7 +19,7 @@ from vibe_llms.configuration.classes import Configuration, Layer, PluginEntry, S
 from vibe_llms.configuration.editing import FileDraft
 from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
-from vibe_llms.foundation.files import read_file
+from vibe_llms.foundation.files import expand_home, read_file
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
 from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE
@@ -130,7 +130,7 @@ def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry,
 
 
 def _read_package(package: str) -> Requirement:
-    path = Path(package).expanduser()
+    path = expand_home(package)
     is_path = package.startswith((".", "~")) or package.endswith(".whl")
     # A requirement may have an address, and so slashes, after an "@".
     if not (is_path or "/" in package.partition("@")[0]):

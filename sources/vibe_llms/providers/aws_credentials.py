@@ -11,7 +11,6 @@ import configparser
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -25,7 +24,7 @@ from vibe_llms.exceptions import (
     TransportError,
 )
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.files import read_file
+from vibe_llms.foundation.files import expand_home, read_file
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.cloud_credentials import ObtainedSecret, Renewal
@@ -80,7 +79,7 @@ def read_profile(setting: str, profile: str = "") -> str | None:
     for path in files:
         parser = configparser.RawConfigParser()
         try:
-            parser.read_string(read_file(Path(path).expanduser()).decode())
+            parser.read_string(read_file(expand_home(path)).decode())
         except OSError:
             continue
         except (ValueError, RuntimeError, configparser.Error):

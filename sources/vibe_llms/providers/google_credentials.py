@@ -23,6 +23,7 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.cloud_credentials import ObtainedSecret, Renewal
@@ -105,7 +106,7 @@ def _find_gcloud_folder() -> Path:
         return Path(folder)
     if os.name == "nt":
         return Path(os.environ.get("APPDATA", "C:\\")) / "gcloud"
-    return Path("~/.config/gcloud").expanduser()
+    return expand_home("~/.config/gcloud")
 
 
 class GoogleCredentials:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.plugins.specification.models import ProviderContext
@@ -142,7 +143,7 @@ def read_settings(
     files = {name for name in (*TLS_FILES, "api_key_file") if name in values}
     values = {
         **values,
-        **{name: str(context.find_base(name) / Path(values[name]).expanduser()) for name in files},
+        **{name: str(context.find_base(name) / expand_home(values[name])) for name in files},
     }
     seconds = {name: values[name] for name in _TIMEOUTS if name in values}
     return RemoteSettings(

@@ -16,6 +16,7 @@ from vibe_llms.application import Application, access_application
 from vibe_llms.conversations.index.tokenization import compose_match
 from vibe_llms.exceptions import ConverseError, Stage, StoreError, UnknownNameError
 from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
 from vibe_llms.instruments.embedders import Embedder
@@ -82,7 +83,7 @@ class MeaningIndex(Closing):
     ) -> None:
         self._application = application or access_application()
         self._embedder = Embedder(embedder, application=self._application)
-        self._folders = tuple(Path(folder).expanduser().absolute() for folder in folders)
+        self._folders = tuple(expand_home(folder).absolute() for folder in folders)
         self._conversations = conversations
         self._sources = tuple(sources)
         self._index = index
@@ -188,7 +189,7 @@ class MeaningIndex(Closing):
 
     async def forget(self, folder: str | Path) -> int:
         """Remove the passages of a folder; return the number of its files that had some."""
-        collection = name_collection(Path(folder).expanduser().absolute())
+        collection = name_collection(expand_home(folder).absolute())
         async with self._open() as database:
             names = await self._call(database.survey_stamps, collection)
             await self._call(database.remove, collection, names)

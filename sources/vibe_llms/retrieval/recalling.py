@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, fail
@@ -55,7 +56,7 @@ class RecallSettings:
     @property
     def paths(self) -> tuple[Path, ...]:
         """The absolute paths of the folders."""
-        return tuple(self.working_directory / Path(each).expanduser() for each in self.folders)
+        return tuple(self.working_directory / expand_home(each) for each in self.folders)
 
 
 class RecallEnsemble(GrantedEnsemble):

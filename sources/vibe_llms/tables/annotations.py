@@ -31,6 +31,7 @@ from typing import Annotated, Any, TypeAlias
 
 import attrs
 
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.tables.kinds import (
     AMOUNT,
     BOOLEAN,
@@ -169,7 +170,7 @@ class PathKind(Kind):
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         text = super().read(value, path, reader)
-        return text if text is FAULTY else reader.base / Path(text).expanduser()
+        return text if text is FAULTY else reader.base / expand_home(text)
 
 
 class OptionalKind(Kind):

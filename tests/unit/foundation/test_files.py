@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from vibe_llms.foundation.files import (
+    expand_home,
     open_regular,
     read_beginning,
     read_file,
@@ -45,6 +46,13 @@ def test_a_folder_and_a_pipe_that_nobody_writes_to_are_errors(read: object, tmp_
     for path in (pipe, tmp_path):
         with pytest.raises(OSError, match=r"directory|pipe"):
             read(str(path))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("place", ["~nobody-has-this-name/a", "a~b", "/a/~/b"])
+def test_only_a_home_that_is_known_replaces_its_sign(place: str) -> None:
+    """As in a shell; the path of another one is that of a missing file."""
+    assert expand_home(place) == Path(place)
+    assert expand_home("~/a") == Path.home() / "a"
 
 
 def test_a_secret_that_does_not_read_is_in_no_error(tmp_path: Path) -> None:

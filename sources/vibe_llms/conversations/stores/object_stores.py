@@ -13,14 +13,13 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from vibe_llms.exceptions import ConfigurationError, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.child_environment import remember_key
-from vibe_llms.foundation.files import read_file
+from vibe_llms.foundation.files import expand_home, read_file
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.foundation.secrets import Secret, is_secret_name
@@ -174,7 +173,7 @@ def _read_credentials_file() -> dict[str, str]:
     path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
     parser = configparser.RawConfigParser()
     try:
-        parser.read_string(read_file(Path(path).expanduser()).decode())
+        parser.read_string(read_file(expand_home(path)).decode())
     except FileNotFoundError:
         return dict.fromkeys(_KEYS, "")
     except (OSError, ValueError, configparser.Error):

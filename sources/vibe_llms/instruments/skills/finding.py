@@ -16,6 +16,7 @@ from vibe_llms.configuration.paths import find_project_folder
 from vibe_llms.configuration.trust import grant_trust, is_trusted
 from vibe_llms.exceptions import TrustError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.instruments.skills.files import SKILL_FILE, list_files, measure_folder
@@ -97,7 +98,7 @@ def locate_skill(name: str, configuration: Configuration) -> FoundSkill:
     Raises:
         UnknownNameError: As :func:`find_skill`.
     """
-    path = Path(name).expanduser()
+    path = expand_home(name)
     if "/" in name and (path / SKILL_FILE).is_file():
         path = path / SKILL_FILE
     if path.name == SKILL_FILE:
@@ -171,7 +172,7 @@ def _ensure_trusted(
 def _list_folders(configuration: Configuration) -> Iterator[tuple[Layer, Path]]:
     """Yield the folders that have skills, each once."""
     files = {file.layer: file.path for file in configuration.files}
-    configured = [Path(each).expanduser() for each in read_settings(configuration).folders]
+    configured = [expand_home(each) for each in read_settings(configuration).folders]
     project = find_project_folder(configuration)
     users = [files[Layer.USER].parent / _FOLDER] if Layer.USER in files else []
     users += [each for each in configured if each.is_absolute()]

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.configuration.definitions import DIRECTORY_STORE
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.interfaces.cli.program import remember_names
 
 if TYPE_CHECKING:
@@ -109,7 +110,6 @@ def open_store_at(place: str, *, must_exist: bool = False) -> ConversationStore:
         ConfigurationError: The URL is not that of a store.
         StoreError: The directory does not exist.
     """
-    from pathlib import Path
 
     from vibe_llms.configuration.definitions import is_postgresql_url
 
@@ -123,7 +123,7 @@ def open_store_at(place: str, *, must_exist: bool = False) -> ConversationStore:
     if not is_postgresql_url(place) and ("/" in place or os.sep in place or place in (".", "..")):
         from vibe_llms.conversations.stores.directory import DirectoryStore
 
-        path = Path(place).expanduser()
+        path = expand_home(place)
         if must_exist and not path.exists():
             from vibe_llms.exceptions import StoreError
 

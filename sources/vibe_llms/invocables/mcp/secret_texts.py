@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 from vibe_llms.foundation.child_environment import remember_key
-from vibe_llms.foundation.files import read_secret
+from vibe_llms.foundation.files import expand_home, read_secret
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.tables.kinds import FAULTY, Kind, KindReader, is_table
 from vibe_llms.tables.paths import KeyPath
@@ -30,7 +29,7 @@ class SecretKind(Kind):
             return value if isinstance(value, Secret) else Secret(value)
         try:
             if "file" in value:
-                text = read_secret(reader.base / Path(value["file"]).expanduser())
+                text = read_secret(reader.base / expand_home(value["file"]))
             else:
                 text = _access(value)
         except ValueError as error:

@@ -14,6 +14,7 @@ import attrs
 from vibe_llms.configuration.classes import Configuration, Setting
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.foundation.secrets import Secret, Settings
 from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
 from vibe_llms.invocables.mcp.secret_texts import SecretText
@@ -182,7 +183,7 @@ def access_servers(
         if source in configured:
             source_servers = _produce_configured(source, configured[source])
         elif source.endswith(".toml") or Path(source).is_file():
-            source_servers = read_servers(Path(source).expanduser())
+            source_servers = read_servers(expand_home(source))
         else:
             remedy = f"Configure it: [mcp.{source}] with its command or its url; or name a file."
             names = tuple(configured)
@@ -270,4 +271,4 @@ def _read_server(reader: TableReader, path: KeyPath, name: str, table: Any) -> M
     # A command without a slash is searched on the PATH; others are relative to the file.
     if server is None or "/" not in server.command:
         return server
-    return attrs.evolve(server, command=str(reader.base / Path(server.command).expanduser()))
+    return attrs.evolve(server, command=str(reader.base / expand_home(server.command)))

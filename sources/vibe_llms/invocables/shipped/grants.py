@@ -21,6 +21,7 @@ import attrs
 
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.invocables.refusals import Refusal
 
 LINKS_LIMIT: Final = 40
@@ -50,7 +51,7 @@ class DirectoryGrant:
 
 def produce_grant(text: str, is_writable: bool, working_directory: Path) -> DirectoryGrant:
     """Create a grant from a user's path; ``~`` is the home directory."""
-    absolute = Path(os.path.normpath(working_directory / Path(text).expanduser()))
+    absolute = Path(os.path.normpath(working_directory / expand_home(text)))
     return DirectoryGrant(Path(os.path.realpath(absolute)), is_writable, alias=absolute)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from vibe_llms.exceptions import DependencyError, TrustError, WeightsError
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.foundation.optional_packages import advise_packages
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local.pins import Pin, compose_stored_path
@@ -18,7 +19,7 @@ def ensure_file(path: Path) -> Path:
     Raises:
         WeightsError: The file is missing.
     """
-    path = path.expanduser()
+    path = expand_home(path)
     if path.is_file():
         return path
     raise WeightsError(

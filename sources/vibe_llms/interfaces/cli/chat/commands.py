@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.interfaces.cli.chat.console import ChatConsole
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.chat.turns import describe_compaction
@@ -218,7 +218,7 @@ async def export(console: ChatConsole, argument: str) -> None:
     conversation, store = console.session.conversation, console.session.store
     if not conversation.canisters or store is None:
         raise RequestError(detail="There is nothing to write yet.", remedy="Send a message first.")
-    path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
+    path = expand_home(_unquote(argument) or f"{conversation.id}.md")
     exporter = choose_form(console.session.application.plugins, path=path)
     save_document(compose_document(store, conversation.id, exporter), path)
     console.output.remark(f"Written to {path}.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.interfaces.cli.access import load_application, load_configuration
 from vibe_llms.interfaces.cli.options import command, download_option, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
@@ -30,7 +31,7 @@ async def add(folders: tuple[str, ...], yes: bool) -> None:
     """
     from vibe_llms.retrieval.sources import name_collection
 
-    paths = [Path(folder).expanduser().absolute() for folder in folders]
+    paths = [expand_home(folder).absolute() for folder in folders]
     for path in paths:
         if not path.is_dir():
             raise click.UsageError(f"{path} is not a folder. Name an existing one.")
@@ -78,7 +79,7 @@ def list_(as_json: bool) -> None:
 @download_option
 async def remove(folders: tuple[str, ...], yes: bool) -> None:
     """Remove folders from the search. Their files are not deleted."""
-    paths = [Path(folder).expanduser().absolute() for folder in folders]
+    paths = [expand_home(folder).absolute() for folder in folders]
     known = read_folders()
     for path in paths:
         if path not in known:
