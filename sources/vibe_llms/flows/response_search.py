@@ -204,4 +204,7 @@ def _spell(value: JsonValue) -> str:
 def normalize(text: str) -> str:
     """Normalize a text for comparison: without case, surrounding punctuation and emphasis."""
     bare = text.strip(EDGES) or text.strip()  # keep a text of nothing but punctuation
+    if bare[0:1].isdigit():  # keep the sign and the point of -5 and .5
+        before = text[: text.index(bare)]
+        bare = before[len(before.rstrip("-.")) :] + bare
     return " ".join(bare.split()).casefold()

@@ -160,6 +160,11 @@ def test_a_member_is_found_by_its_path(path: str, value: object) -> None:
     [
         ("Yes", "yes", True),
         ("7", 7, True),
+        ("-7", -7, True),
+        ("-7", 7, False),
+        (".5", "5", False),
+        ("**-7**.", "-7", True),
+        ("- 7", "7", True),
         (7.0, 7, True),
         ("true", True, True),
         (1, True, False),
