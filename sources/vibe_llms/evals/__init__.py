@@ -1,8 +1,8 @@
 """Evals: suites of cases that models and tasks answer, and judges that give verdicts.
 
 ``suites`` defines a suite, ``suite_reading`` reads it from TOML. ``evaluating`` runs it: each trial
-is a case, a subject and a repeat, ``subjects`` answers it (through the ``caches``), and ``judging``
-judges the answer. ``reports`` has the result, ``statistics`` its figures, ``comparing`` the
+is a case, a subject and a repeat, ``subjects`` answers it (through the ``caches``), and ``judges``
+judge the answer. ``reports`` has the result, ``statistics`` its figures, ``comparing`` the
 differences between two reports, and ``report_pages`` their HTML page. May import flows, batches and
 instruments. Must not know vendors or terminals.
 """

@@ -34,6 +34,7 @@ class TrialPlan:
         case: Case.
         subject: Name of the subject.
         repeat: Number of the repeat, from 1.
+        prompt: Prompt, as text for judges.
         prepared: Input of the subject; ``None`` for a case with a given answer.
         key: Key of the answer in the cache.
     """
@@ -41,6 +42,7 @@ class TrialPlan:
     case: EvalCase
     subject: str
     repeat: int
+    prompt: str
     prepared: PreparedCase | None
     key: str
 

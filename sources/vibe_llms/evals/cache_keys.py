@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from pathlib import Path
 from typing import Final
 
+from vibe_llms.foundation.files import expand_home
 from vibe_llms.telemetry.prices import OWN_MACHINES
 
 _SEPARATOR: Final = "\0"
@@ -24,7 +24,7 @@ def digest_model_file(provider: str, name: str) -> str:
     """
     if provider not in OWN_MACHINES:
         return ""
-    path = Path(name).expanduser()
+    path = expand_home(name)
     try:
         status = path.stat()
     except (OSError, ValueError):

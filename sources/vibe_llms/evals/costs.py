@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -14,6 +14,9 @@ from vibe_llms.exceptions import ProviderError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.estimates import count_money, read_money
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
+
+EXPECTED_OUTPUT_TOKENS: Final = 500
+"""Tokens that a forecast expects of an answer or a verdict, unless ``max_tokens`` is lower."""
 
 
 @frozen(kw_only=True)
@@ -24,17 +27,22 @@ class EvalForecast:
         trials: Number of trials.
         cached: Number of trials whose answers are cached.
         requests: Number of requests to models, at least; runs with tools and tasks make more.
-        dollars: Approximate cost, as far as prices are known.
+        dollars: Approximate cost, that of the judges included, as far as prices are known.
+        judging: Part of it that is the cost of judges.
         unpriced: Models without a price, and tasks whose cost is not estimated.
-        too_dear: Subjects whose answer may cost more than the cap, with its maximum cost.
+        dear_subjects: Subjects whose answer may cost more than the cap, so that it is not asked
+            for, with its maximum cost.
+        dear_judges: Judges whose verdict may cost more than the cap, with its maximum cost.
     """
 
     trials: int
     cached: int = 0
     requests: int = 0
     dollars: Decimal = Decimal(0)
+    judging: Decimal = Decimal(0)
     unpriced: tuple[str, ...] = ()
-    too_dear: Mapping[str, Decimal] = attrs.field(factory=dict)
+    dear_subjects: Mapping[str, Decimal] = attrs.field(factory=dict)
+    dear_judges: Mapping[str, Decimal] = attrs.field(factory=dict)
 
 
 def price_item(item: BatchItem[Any]) -> Decimal | None:

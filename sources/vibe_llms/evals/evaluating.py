@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime
@@ -21,7 +20,9 @@ from vibe_llms.evals.caches import EvalCache, find_cache_folder
 from vibe_llms.evals.costs import EvalBudget, EvalForecast
 from vibe_llms.evals.forecasting import forecast_run
 from vibe_llms.evals.inputs import PreparedCase, render_prompt
-from vibe_llms.evals.judging import Exhibit, JudgeRunner, ModelJudge, open_judge, write_value
+from vibe_llms.evals.judges import Exhibit, JudgeRunner
+from vibe_llms.evals.judging import open_judge
+from vibe_llms.evals.model_judges import ModelJudge
 from vibe_llms.evals.options import (
     EvalOptions,
     EvalProgress,
@@ -32,7 +33,7 @@ from vibe_llms.evals.options import (
 from vibe_llms.evals.reports import CaseRecord, EvalReport
 from vibe_llms.evals.subjects import open_subject
 from vibe_llms.evals.suite_reading import read_suite
-from vibe_llms.evals.suites import GIVEN, EvalCase, Suite
+from vibe_llms.evals.suites import GIVEN, EvalCase, Suite, write_value
 from vibe_llms.evals.trials import SubjectAnswer, Trial
 from vibe_llms.evals.vendor_batches import News
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
@@ -149,6 +150,8 @@ class Evaluation:
                 await asyncio.sleep(0)
             try:
                 self._prompts[case.name] = render_prompt(self.suite, case)
+                for judge in self.suite.survey_judges(case):
+                    await self._judges[judge.name].check(case)
                 for name, runner in self._source.subjects.items() if case.answer is None else ():
                     self._prepared[case.name, name] = await runner.prepare(case)
             except ConfigurationError as error:
@@ -164,14 +167,22 @@ class Evaluation:
         """Yield the trials, case by case, so that a limit leaves the same cases of all subjects."""
         for case in self._cases:
             if case.answer is not None:
-                yield TrialPlan(case=case, subject=GIVEN, repeat=1, prepared=None, key="")
+                prompt = self._prompts[case.name]
+                yield TrialPlan(
+                    case=case, subject=GIVEN, repeat=1, prompt=prompt, prepared=None, key=""
+                )
                 continue
             for name in self._source.subjects:
                 prepared = self._prepared[case.name, name]
                 for repeat in range(1, self.suite.repeats + 1):
                     key = f"{prepared.key}:{repeat}"
                     yield TrialPlan(
-                        case=case, subject=name, repeat=repeat, prepared=prepared, key=key
+                        case=case,
+                        subject=name,
+                        repeat=repeat,
+                        prompt=prepared.prompt,
+                        prepared=prepared,
+                        key=key,
                     )
 
     def listen(self, progress: Progress, news: News | None = None) -> None:
@@ -180,9 +191,7 @@ class Evaluation:
 
     async def forecast(self) -> EvalForecast:
         """Forecast the cost; nothing is sent. Raises StoreError."""
-        return await forecast_run(
-            self.suite, self._plan(), self._source, self._judges, self._prompts, self.cap
-        )
+        return await forecast_run(self.suite, self._plan(), self._source, self._judges, self.cap)
 
     async def run(self) -> EvalReport:
         """Perform all trials, and return the report.
@@ -244,7 +253,7 @@ class Evaluation:
         trial = attrs.evolve(trial, answer=answer)
         if answer.error:
             return trial
-        exhibit = Exhibit(case=plan.case, prompt=self._prompts[plan.case.name], answer=answer)
+        exhibit = Exhibit(case=plan.case, prompt=plan.prompt, answer=answer)
         verdicts = [
             await self._judges[judge.name].rule(exhibit, budget)
             for judge in self.suite.survey_judges(plan.case)
@@ -253,10 +262,9 @@ class Evaluation:
 
     def _record(self, case: EvalCase) -> CaseRecord:
         text = self._prompts[case.name]
-        if case.run is not None:
-            text = f"{text}\n{case.run}".strip()
-        if not text and case.variables:
-            text = json.dumps(dict(case.variables), ensure_ascii=False, default=str)
+        if not text.strip():
+            prepared = (self._prepared.get((case.name, name)) for name in self._source.subjects)
+            text = next((each.prompt for each in prepared if each is not None), "")
         return CaseRecord(
             name=case.name,
             prompt=text[:_PROMPT_CHARACTERS],

@@ -9,7 +9,8 @@ import attrs
 
 from vibe_llms.evals.answering import AnswerSource, TrialPlan
 from vibe_llms.evals.costs import EvalForecast
-from vibe_llms.evals.judging import JudgeRunner, ModelJudge
+from vibe_llms.evals.judges import JudgeRunner
+from vibe_llms.evals.model_judges import ModelJudge
 from vibe_llms.evals.suites import Suite
 from vibe_llms.foundation.attrs_classes import define
 
@@ -22,9 +23,11 @@ class _Forecaster:
     cap: Decimal | None
     cached: int = 0
     requests: int = 0
-    dollars: Decimal = Decimal(0)
+    answers: Decimal = Decimal(0)
+    verdicts: Decimal = Decimal(0)
     unpriced: dict[str, None] = attrs.field(factory=dict)
-    too_dear: dict[str, Decimal] = attrs.field(factory=dict)
+    dear_subjects: dict[str, Decimal] = attrs.field(factory=dict)
+    dear_judges: dict[str, Decimal] = attrs.field(factory=dict)
 
     async def add_answer(self, plan: TrialPlan) -> str | None:
         """Add the answer of a trial; return its text if it is known."""
@@ -34,28 +37,33 @@ class _Forecaster:
         if answer is not None:
             self.cached += 1
             return answer.text
+        self.requests += 1
         amount = plan.prepared.dollars
-        self._add(plan.subject, 1, amount and amount * (self.source.find_share(plan) or 1))
-        if self.cap is not None and plan.subject not in self.too_dear:
+        if amount is None:
+            self.unpriced[plan.subject] = None
+        else:
+            self.answers += amount * (self.source.find_share(plan) or 1)
+        if self.cap is not None:
             highest = await self.source.subjects[plan.subject].estimate(plan.prepared)
-            if highest > self.cap:
-                self.too_dear[plan.subject] = highest
+            self._compare(self.dear_subjects, plan.subject, highest)
         return None
 
-    async def add_verdict(
-        self, runner: JudgeRunner, plan: TrialPlan, prompt: str, text: str | None
-    ) -> None:
+    async def add_verdict(self, runner: JudgeRunner, plan: TrialPlan, text: str | None) -> None:
         """Add the verdict of a judge on an answer."""
-        if isinstance(runner, ModelJudge):
-            count, amount = await runner.foresee(plan.case, prompt, text)
-            self._add(runner.judge.name, count, amount)
-
-    def _add(self, name: str, requests: int, amount: Decimal | None) -> None:
-        self.requests += requests
-        if amount is None:
-            self.unpriced[name] = None
+        if not isinstance(runner, ModelJudge):
+            return
+        expected = await runner.foresee(plan.case, plan.prompt, text)
+        self.requests += expected.requests
+        if expected.dollars is None:
+            self.unpriced[runner.judge.name] = None
         else:
-            self.dollars += amount
+            self.verdicts += expected.dollars
+        self._compare(self.dear_judges, runner.judge.name, expected.highest)
+
+    def _compare(self, dear: dict[str, Decimal], name: str, highest: Decimal) -> None:
+        """Note a request that may cost more than the cap alone, so that it is never sent."""
+        if self.cap is not None and highest > max(self.cap, dear.get(name, Decimal(0))):
+            dear[name] = highest
 
 
 async def forecast_run(
@@ -63,13 +71,9 @@ async def forecast_run(
     plans: Iterable[TrialPlan],
     source: AnswerSource,
     judges: Mapping[str, JudgeRunner],
-    prompts: Mapping[str, str],
     cap: Decimal | None,
 ) -> EvalForecast:
     """Forecast a run; nothing is sent.
-
-    Args:
-        prompts: Prompts by the name of the case.
 
     Raises:
         StoreError: The cache cannot be used.
@@ -80,13 +84,14 @@ async def forecast_run(
         trials += 1
         text = await forecaster.add_answer(plan)
         for judge in suite.survey_judges(plan.case):
-            prompt = prompts[plan.case.name]
-            await forecaster.add_verdict(judges[judge.name], plan, prompt, text)
+            await forecaster.add_verdict(judges[judge.name], plan, text)
     return EvalForecast(
         trials=trials,
         cached=forecaster.cached,
         requests=forecaster.requests,
-        dollars=forecaster.dollars,
+        dollars=forecaster.answers + forecaster.verdicts,
+        judging=forecaster.verdicts,
         unpriced=tuple(forecaster.unpriced),
-        too_dear=forecaster.too_dear,
+        dear_subjects=forecaster.dear_subjects,
+        dear_judges=forecaster.dear_judges,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,8 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.messages.texts import BOUNDARY
+from vibe_llms.messages.views import describe_contents
 
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
 
@@ -37,12 +39,14 @@ class PreparedCase:
         case: The case.
         key: Digest of all that is sent.
         value: Canisters for a model, or variables for a task.
+        prompt: What the subject is asked, as text for judges.
         dollars: Approximate cost of an answer; ``None`` if it is unknown.
     """
 
     case: EvalCase
     key: str
     value: Any
+    prompt: str
     dollars: Decimal | None = None
 
 
@@ -76,6 +80,15 @@ def compose_input(
     question = UserCanister([*media, TextualContent(prompt)] if media else prompt)
     supervisors = [SupervisorCanister(system)] if system else []
     return (*supervisors, *documents, question)
+
+
+def describe_question(canisters: Sequence[AnyCanister]) -> str:
+    """Return the last message of the user as text; media by their names."""
+    questions = [each for each in canisters if isinstance(each, UserCanister)]
+    if not questions:
+        return ""
+    texts = [text for _, text in describe_contents(questions[-1])]
+    return questions[-1].text or BOUNDARY.join(texts)
 
 
 def render_prompt(suite: Suite, case: EvalCase) -> str:
@@ -131,7 +144,11 @@ def _read_question(folder: Path, case: EvalCase) -> tuple[AnyCanister, ...]:
 
 def _open_run(folder: Path, case: EvalCase) -> tuple[DirectoryStore, str]:
     """Open the store of a kept run; return it with the id of the run."""
-    if not folder.is_dir():
+    try:
+        is_folder = folder.is_dir()
+    except OSError as error:
+        raise _refuse(case, f"Cannot read the run {folder}: {error.strerror}.") from error
+    if not is_folder:
         raise _refuse(case, f"The run {folder} does not exist. `vibe runs keep` writes runs.")
     store = DirectoryStore(folder)
     identities = list(store.survey())

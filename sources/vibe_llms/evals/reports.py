@@ -99,11 +99,17 @@ class EvalReport:
         return sum(each.state is TrialState.UNTRIED for each in self.trials)
 
     @property
+    def unjudged(self) -> int:
+        """Number of given answers on which a judge has given no verdict."""
+        return sum(each.subject == GIVEN and each.state is TrialState.ERROR for each in self.trials)
+
+    @property
     def holds(self) -> bool:
-        """True if each subject passes enough trials, and all were tried."""
+        """True if each subject passes enough trials, and all were tried and judged."""
         minimum = self.thresholds.pass_rate
-        summaries = self.summarize()
-        return not self.untried and all(each.rate.share >= minimum for each in summaries)
+        if self.untried or self.unjudged:
+            return False
+        return all(each.rate.share >= minimum for each in self.summarize())
 
     def summarize(self) -> tuple[SubjectSummary, ...]:
         """Summarize the trials of each subject that has some; given answers only test judges."""
@@ -133,6 +139,7 @@ class EvalReport:
         document["summary"] = {
             "holds": self.holds,
             "untried": self.untried,
+            "unjudged": self.unjudged,
             "subjects": [_export_summary(each) for each in self.summarize()],
             "agreements": [msgspec.to_builtins(each) for each in self.measure_agreements()],
         }

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -15,8 +15,8 @@ from vibe_llms.batches.direct_backend import attempt
 from vibe_llms.batches.items import BatchItem, DueInput
 from vibe_llms.batches.work import Ask, InputComposer, ModelWork
 from vibe_llms.evals.cache_keys import digest_model_file, digest_parts
-from vibe_llms.evals.costs import EvalBudget, price_item
-from vibe_llms.evals.inputs import PreparedCase, compose_input
+from vibe_llms.evals.costs import EXPECTED_OUTPUT_TOKENS, EvalBudget, price_item
+from vibe_llms.evals.inputs import PreparedCase, compose_input, describe_question
 from vibe_llms.evals.suites import EvalCase, EvalSubject, Suite
 from vibe_llms.evals.task_subjects import TaskSubject
 from vibe_llms.evals.trials import SubjectAnswer
@@ -36,9 +36,6 @@ from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.requests import replace_canisters
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
-
-EXPECTED_OUTPUT_TOKENS: Final = 500
-"""Tokens that a forecast expects of an answer, unless ``max_tokens`` is lower."""
 
 
 @define(kw_only=True)
@@ -109,6 +106,7 @@ class ModelSubject:
             case=case,
             key=digest_parts("model", request.digest(), *filter(None, [file])),
             value=canisters,
+            prompt=describe_question(canisters),
             dollars=await self._foresee(asker, canisters),
         )
 
@@ -251,7 +249,7 @@ def open_subject(
 ) -> ModelSubject | TaskSubject:
     """Return the runner of a subject; the stack closes it."""
     if subject.task is not None:
-        return TaskSubject(subject, application, predicates, cap)
+        return TaskSubject(suite, subject, application, predicates, cap)
     return ModelSubject(suite, subject, application, stack, cap)
 
 

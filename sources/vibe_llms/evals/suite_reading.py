@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from vibe_llms.evals.suites import EvalCase, Suite
+from vibe_llms.evals.suites import NAME_CHARACTERS, EvalCase, Suite
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.foundation.files import read_beginning
 from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.tables.annotations import survey_kinds, survey_required
+from vibe_llms.foundation.json_types import escape_surrogates
+from vibe_llms.tables.annotations import derive_kind, survey_kinds, survey_required
 from vibe_llms.tables.documents import parse_document, refuse
-from vibe_llms.tables.kinds import TABLE, is_list
+from vibe_llms.tables.kinds import FAULTY, TABLE, is_list
 from vibe_llms.tables.paths import KeyPath, write_path
 from vibe_llms.tables.reading import Position, TableReader
 
@@ -21,6 +22,8 @@ SUITE_BYTES: Final = 10_000_000
 
 CASES_BYTES: Final = 200_000_000
 """Size limit of a file of cases."""
+
+_PATHS: Final = derive_kind(tuple[Path, ...])
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -46,14 +49,15 @@ def read_suite(path: Path | str) -> Suite:
     if "cases" not in tree and case_files:
         tree["cases"] = []
     values = reader.read_fields(kinds, tree, (), survey_required(Suite))
-    if not is_list(case_files) or not all(isinstance(each, str) and each for each in case_files):
-        reader.report(("case_files",), "It must be a list of paths.")
-        case_files = []
-    for name in case_files:
-        values["cases"] = (*values.get("cases", ()), *_read_cases(reader, name))
+    files = _PATHS.read(case_files, ("case_files",), reader)
+    for file in () if files is FAULTY else files:
+        if file.resolve() == path.resolve():
+            reader.report(("case_files",), "It names this file. Name files of JSON lines.")
+        else:
+            values["cases"] = (*values.get("cases", ()), *_read_cases(reader, file))
     reader.finish()
     try:
-        return Suite(**{"name": path.stem, **values}, folder=path.absolute().parent)
+        return Suite(**{"name": _name_suite(path), **values}, folder=path.absolute().parent)
     except ConfigurationError as error:  # a rule between fields is broken
         for finding in error.findings:
             reader.report(_split(finding.path), finding.message)
@@ -68,6 +72,11 @@ def _split(path: str) -> KeyPath:
         if part:
             parts.append(int(part[1:-1]) if part.startswith("[") else part)
     return tuple(parts)
+
+
+def _name_suite(path: Path) -> str:
+    """Name a suite after its file; file names may have any characters."""
+    return " ".join(escape_surrogates(path.stem).split())[:NAME_CHARACTERS] or "suite"
 
 
 def _name_subject(table: Any) -> Any:
@@ -88,11 +97,10 @@ def _read(path: Path, limit: int, remedy: str) -> bytes:
     return raw
 
 
-def _read_cases(reader: TableReader, name: str) -> list[EvalCase]:
+def _read_cases(reader: TableReader, path: Path) -> list[EvalCase]:
     """Read a file of JSON lines; each is a case."""
     import msgspec
 
-    path = reader.base / Path(name).expanduser()
     raw = _read(path, CASES_BYTES, "Split it.").removeprefix(_BYTE_ORDER_MARK)
     cases: list[EvalCase] = []
     for number, line in enumerate(raw.splitlines(), 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,12 +15,15 @@ from vibe_llms.flows.task_kinds import EXPECTED, PLAIN
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.suggestions import suggest
-from vibe_llms.tables.annotations import Count, MappingKind, String
+from vibe_llms.tables.annotations import Count, MappingKind, String, Wait
 from vibe_llms.tables.kinds import Kind, is_number, is_table, is_text, is_whole
 from vibe_llms.tables.reading import require
 
 GIVEN: Final = "(given)"
 """Subject of cases whose answer is given; they test the judges."""
+
+NAME_CHARACTERS: Final = 200
+"""Maximum length of a name."""
 
 _MAX_REPEATS: Final = 1_000
 
@@ -37,8 +41,10 @@ _FUNCTION: Final = Kind(
     lambda value: callable(value) or (is_text(value) and ":" in value),
 )
 _NAME: Final = Kind(
-    "a name on one line of at most 200 characters",
-    lambda value: is_text(value) and len(value) <= 200 and "\n" not in value and "\r" not in value,
+    f"a name on one line of at most {NAME_CHARACTERS} characters",
+    lambda value: (
+        is_text(value) and len(value) <= NAME_CHARACTERS and "\n" not in value and "\r" not in value
+    ),
 )
 _VALUES: Final = MappingKind(PLAIN)
 
@@ -102,6 +108,8 @@ class EvalCase:
                     yield name, "A case with a given answer asks no model; remove this."
         if self.run is not None and (self.prompt or self.files):
             yield "run", "A case has either a run, or a prompt with files."
+        if self.judges == ():
+            yield "judges", "Without a judge, every answer would pass. Name one, or remove this."
 
 
 @frozen(kw_only=True)
@@ -149,6 +157,7 @@ class EvalJudge:
         expected: Expected value; by default, that of the case.
         function: Function of a predicate: ``FILE.py:NAME`` or ``MODULE:NAME``.
         predicate: Name of a plugin's predicate.
+        time_limit_seconds: Timeout of one call of the function or predicate; infinite for no limit.
         question: Condition that a model judges.
         model: Address of the model that judges; by default, the configured model.
         controls: Controls of this model.
@@ -160,6 +169,7 @@ class EvalJudge:
     expected: Annotated[JsonValue, EXPECTED] | None = None
     function: Annotated[str | Callable[..., Any], _FUNCTION] = ""
     predicate: String = ""
+    time_limit_seconds: Wait = 60.0
     question: String = ""
     model: String = ""
     controls: Annotated[Mapping[str, JsonValue], _VALUES] = attrs.field(factory=dict)
@@ -171,16 +181,16 @@ class EvalJudge:
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield values that do not fit together."""
         settings = {
-            "function": ("function",),
-            "predicate": ("predicate",),
+            "function": ("function", "time_limit_seconds"),
+            "predicate": ("predicate", "time_limit_seconds"),
             "model": ("question", "model", "controls", "repeats"),
         }
         allowed = settings.get(self.kind, ())
         for name, default in _KIND_SETTINGS.items():
             if name not in allowed and getattr(self, name) != default:
-                kind = next(kind for kind, names in settings.items() if name in names)
-                yield name, f'It applies to judges of the kind "{kind}" only.'
-        if allowed and not getattr(self, allowed[0]):
+                kinds = [f'"{kind}"' for kind, names in settings.items() if name in names]
+                yield name, f"It applies to judges of the kind {' or '.join(kinds)} only."
+        if allowed and _is_blank(getattr(self, allowed[0])):
             yield "", f'A judge of the kind "{self.kind}" needs a {allowed[0]}.'
         if self.expected is not None and self.kind in ("success", "goal", "predicate", "function"):
             yield "expected", f'A judge of the kind "{self.kind}" compares nothing; remove this.'
@@ -189,6 +199,7 @@ class EvalJudge:
 _KIND_SETTINGS: Final[Mapping[str, object]] = {
     "function": "",
     "predicate": "",
+    "time_limit_seconds": 60.0,
     "question": "",
     "model": "",
     "controls": {},
@@ -289,20 +300,22 @@ class Suite:
                     message = f"{case.name!r}: Unknown judge {name!r}{suggest(name, judges)}"
                     yield f"{place}.judges", message
             for judge in self.survey_judges(case):
-                if judge.kind in NEEDS_EXPECTED and _find_expected(judge, case) is None:
+                expected = find_expected(judge, case)
+                is_usable = is_text(expected) if isinstance(expected, str) else expected is not None
+                if judge.kind in NEEDS_EXPECTED and not is_usable:
                     yield (
                         place,
                         f"{case.name!r}: The judge {judge.name!r} needs an expected value. Add "
                         "`expected`, or list other judges in `judges`.",
                     )
-                elif judge.kind == "json_schema" and not is_table(_find_expected(judge, case)):
+                elif judge.kind == "json_schema" and not is_table(expected):
                     yield (
                         place,
                         f"{case.name!r}: The judge {judge.name!r} needs a JSON Schema as the "
                         "expected value: a table.",
                     )
-            has_input = case.prompt or case.run or self.prompt or case.answer is not None
-            if asks_models and not has_input:
+            has_input = case.run is not None or not _is_blank(case.prompt or self.prompt)
+            if asks_models and not has_input and case.answer is None:
                 yield place, f"{case.name!r}: A case for models needs a prompt or a run."
 
     def survey_judges(self, case: EvalCase) -> Iterable[EvalJudge]:
@@ -312,5 +325,15 @@ class Suite:
         return [each for each in self.judges if each.name in case.judges]
 
 
-def _find_expected(judge: EvalJudge, case: EvalCase) -> JsonValue:
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def find_expected(judge: EvalJudge, case: EvalCase) -> JsonValue:
+    """Return the expected value of a judge for a case; ``None`` if there is none."""
     return case.expected if judge.expected is None else judge.expected
+
+
+def write_value(value: JsonValue) -> str:
+    """Return a value as text; values other than texts as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 from vibe_llms.application import Application
 from vibe_llms.evals.cache_keys import digest_model_file, digest_parts
 from vibe_llms.evals.costs import EvalBudget
-from vibe_llms.evals.inputs import PreparedCase, find_variables
-from vibe_llms.evals.suites import EvalCase, EvalSubject
+from vibe_llms.evals.inputs import PreparedCase, find_variables, render_prompt
+from vibe_llms.evals.suites import EvalCase, EvalSubject, Suite, write_value
 from vibe_llms.evals.trials import SubjectAnswer
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.adapter import UniversalAdapter
@@ -29,6 +29,7 @@ class TaskSubject:
     """Runner of a task.
 
     Args:
+        suite: The suite.
         subject: The task.
         application: Source of models and tools.
         predicates: Predicates of the program.
@@ -37,6 +38,7 @@ class TaskSubject:
 
     def __init__(
         self,
+        suite: Suite,
         subject: EvalSubject,
         application: Application,
         predicates: Predicates,
@@ -44,22 +46,29 @@ class TaskSubject:
     ) -> None:
         assert subject.task is not None
         self.subject = subject
+        self._suite = suite
         self._path: Path = subject.task
         self._application = application
         self._predicates = predicates
         self._cap = cap
         self._digest = ""
+        self._goal = ""
         self._cents: float | None = None
         self._is_free = False
 
     async def prepare(self, case: EvalCase) -> PreparedCase:
         """Find the variables of a case. Raises ConverseError."""
+        prompt = render_prompt(self._suite, case)
         variables = await asyncio.to_thread(find_variables, case)
         written = encode_document(dict(variables)).decode()
         key = digest_parts("task", self._digest, self.subject.model, written)
         dollars = None if self._cents is None else Decimal(str(self._cents)) / 100
         dollars = Decimal(0) if self._is_free else dollars
-        return PreparedCase(case=case, key=key, value=variables, dollars=dollars)
+        if not prompt.strip():
+            prompt = self._goal
+            if variables:
+                prompt += f"\n\nIts variables are: {write_value(dict(variables))}"
+        return PreparedCase(case=case, key=key, value=variables, prompt=prompt, dollars=dollars)
 
     async def open(self) -> None:
         """Check the task, and compute its maximum cost. Raises ConfigurationError."""
@@ -67,6 +76,7 @@ class TaskSubject:
         check = await self._produce_adapter(None).check(self._path)
         if check.errors:
             raise ConfigurationError(findings=check.errors)
+        self._goal = check.task.goal.description
         address = self.subject.model or reading.task.resource_llm.address
         resolved = self._application.resolve_address(address)
         self._is_free = resolved.provider in OWN_MACHINES

@@ -147,6 +147,11 @@ async def ask_predicate(
         words = " ".join(str(error).split())
         raised = f"{type(error).__name__}: {words}" if words else type(error).__name__
         raise _produce_error(predicate, name, f"raised {raised}") from error
+    return read_ruling(predicate, name, answer)
+
+
+def read_ruling(predicate: Predicate, name: str, answer: object) -> Ruling:
+    """Return the ruling that a predicate has returned. Raises PluginError if it is none."""
     ruling = _read(answer, name)
     if ruling is None:
         shown = answer if isinstance(answer, (int, float)) else type(answer).__name__

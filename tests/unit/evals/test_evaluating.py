@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from support.batches.vendor_batching import MODELS, produce_application
@@ -18,11 +19,14 @@ from support.runs.acting import invoke
 from support.runs.scripting import write_script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import DirectoryStore
+from vibe_llms.evals.costs import EvalForecast
 from vibe_llms.evals.evaluating import Evaluation, run_suite
 from vibe_llms.evals.options import EvalOptions, EvalProgress
 from vibe_llms.evals.subjects import ModelSubject
 from vibe_llms.evals.suites import EvalCase, EvalJudge, EvalSubject, Suite
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
+from vibe_llms.flows.adapter import UniversalAdapter
+from vibe_llms.runs.indexing import survey_runs
 from vibe_llms.testing.simulator import Say, ScriptedAnswer, SynchronousSimulator, Tokens
 
 ECHO = EvalSubject(name="echo", model="scripted:echo")
@@ -374,6 +378,78 @@ async def test_a_kept_run_is_a_case(tmp_path: Path) -> None:
     assert report.trials[0].answer.text == "What is my name?"
 
 
+async def keep_conversation(folder: Path, *texts: str) -> Path:
+    """Let a model answer a conversation, and return the folder of its run."""
+    engine = Engine("scripted:echo", store=DirectoryStore(folder / "run_x"))
+    conversation = Conversation()
+    for text in texts:
+        conversation.add_user_message(text)
+        conversation = (await engine.answer(conversation)).conversation
+    return folder / "run_x"
+
+
+async def test_judges_of_a_kept_run_know_its_prompt(tmp_path: Path) -> None:
+    """A model and a function are told its last question, and the report shows it."""
+    run = await keep_conversation(tmp_path, "My name is Ada.", "What is my name?")
+    told: list[str] = []
+
+    def record(answer: str, context: Any) -> bool:
+        told.append(context.variables["prompt"])
+        return True
+
+    model = script_model(tmp_path, "m", "It is Ada.")
+    judging_model = script_model(tmp_path, "j", "?", **{"What is my name": write_judgment(True)})
+    judges = [
+        EvalJudge(name="model", kind="model", model=judging_model, question="Is it right?"),
+        EvalJudge(name="function", kind="function", function=record),
+    ]
+    subjects = [EvalSubject(name="m", model=model)]
+
+    report = await run_in(
+        tmp_path, ask(cases=[EvalCase(name="c", run=run)], subjects=subjects, judges=judges)
+    )
+
+    assert report.holds, report.trials[0].reason
+    assert told == ["What is my name?"]
+    assert report.cases[0].prompt == "What is my name?"
+
+
+async def test_judges_of_a_task_know_its_goal_and_variables(tmp_path: Path) -> None:
+    """Those of a kept run, too."""
+    path = tmp_path / "task.json"
+    path.write_text(json.dumps(TASK))
+    store = DirectoryStore(tmp_path / "store")
+    assert (await UniversalAdapter(store=store).execute(path, {"topic": "tides"})).success
+    (identity,) = [each.id for each in survey_runs(store) if each.kind == "flow"]
+    kept = tmp_path / f"run_{identity.replace('-', '_')}"
+    (tmp_path / "store").rename(kept)
+    told: dict[str, str] = {}
+
+    def record(answer: str, context: Any) -> bool:
+        told[context.variables["case"]] = context.variables["prompt"]
+        return True
+
+    cases = [
+        EvalCase(name="own", variables={"topic": "winds"}),
+        EvalCase(name="kept", run=kept),
+        EvalCase(name="prompt", prompt="Which {{ topic }}?", variables={"topic": "seas"}),
+    ]
+    suite = Suite(
+        cases=cases,
+        subjects=[EvalSubject(name="task", task=path)],
+        judges=[EvalJudge(name="j", kind="function", function=record)],
+    )
+
+    report = await run_in(tmp_path, suite)
+
+    assert report.holds, [each.reason for each in report.trials]
+    assert told["own"].startswith("Say it.")
+    assert '"winds"' in told["own"]
+    assert '"tides"' in told["kept"]
+    assert told["prompt"] == "Which seas?"
+    assert '"tides"' in report.cases[1].prompt
+
+
 async def test_a_call_that_nobody_approves_fails_its_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,8 +518,79 @@ async def test_a_request_that_the_cap_never_allows_is_foreseen(
     async with Evaluation(suite, options, application=application) as evaluation:
         forecast = await evaluation.forecast()
 
-    assert list(forecast.too_dear) == ["long"]
-    assert forecast.too_dear["long"] > 1
+    assert list(forecast.dear_subjects) == ["long"]
+    assert forecast.dear_subjects["long"] > 1
+    await application.close()
+
+
+async def test_the_cost_of_judges_is_foreseen(
+    tmp_path: Path, simulator: SynchronousSimulator
+) -> None:
+    """Of answers that are not known yet, and without what is cached."""
+    application = produce_application("anthropic", simulator.url)
+    model = f"anthropic:{MODELS['anthropic']}"
+    judge = EvalJudge(name="j", kind="model", question="Good?", model=model, repeats=3)
+    cases = [EvalCase(name="a", prompt="1?"), EvalCase(name="b", prompt="2?", answer="2")]
+    suite = ask(cases=cases, judges=[judge])
+    simulator.enqueue(*[ScriptedAnswer(parts=(Say(write_judgment(True)),))] * 6)
+
+    async def forecast(cap: str | None) -> EvalForecast:
+        options = EvalOptions(cache=tmp_path, max_cost=cap and Decimal(cap))
+        async with Evaluation(suite, options, application=application) as evaluation:
+            return await evaluation.forecast()
+
+    free = await forecast(None)
+    capped = await forecast("0.01")
+    report = await run_in(tmp_path, suite, application=application, cache=tmp_path)
+    again = await forecast("0.01")
+
+    # 500 tokens of output at $15 for a million, six times, and the input.
+    assert Decimal("0.045") < free.judging < Decimal("0.06")
+    assert free.dollars == free.judging
+    assert free.dear_judges == {}
+    assert (capped.judging, list(capped.dear_judges)) == (free.judging, ["j"])
+    assert capped.dear_judges["j"] > Decimal("0.01")
+    assert report.cost > 0
+    assert (again.requests, again.judging, again.dear_judges) == (0, 0, {})
+    await application.close()
+
+
+async def test_answers_and_verdicts_share_the_cap(
+    tmp_path: Path, simulator: SynchronousSimulator
+) -> None:
+    """All of them together cost no more, and the report adds them up."""
+    application = produce_application("anthropic", simulator.url)
+    model = f"anthropic:{MODELS['anthropic']}"
+    controls = {"max_tokens": 50}
+    judge = EvalJudge(name="j", kind="model", question="Good?", model=model, controls=controls)
+    suite = ask(
+        *(f"{number}?" for number in range(12)),
+        subjects=[EvalSubject(name="p", model=model, controls=controls)],
+        judges=[judge],
+        concurrency=1,
+    )
+    usage = Tokens(received=100, produced=50)
+    verdict = ScriptedAnswer(parts=(Say(write_judgment(True)),), usage=usage)
+    simulator.enqueue(*[verdict] * 48)
+    await run_in(tmp_path, attrs.evolve(suite, judges=[GOOD]), application=application)
+
+    options = EvalOptions(cache=tmp_path / "cache", max_cost=Decimal("0.001"))
+    async with Evaluation(suite, options, application=application) as evaluation:
+        highest = (await evaluation.forecast()).dear_judges["j"]
+
+    cap = highest + Decimal("0.01")  # of which each trial takes $0.0021
+    report = await run_in(tmp_path, suite, application=application, max_cost=cap, fresh=True)
+
+    costs = [
+        cost
+        for trial in report.trials
+        for cost in (trial.answer and trial.answer.cost, *(each.cost for each in trial.verdicts))
+        if cost
+    ]
+    assert 0 < report.cost <= cap
+    assert report.cost == pytest.approx(sum(costs))
+    assert 0 < report.untried < 12
+    assert any(verdict.cost for trial in report.trials for verdict in trial.verdicts)
     await application.close()
 
 

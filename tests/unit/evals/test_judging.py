@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import attrs
 import pytest
 
 from support.evals.suites import replace_script, run_in, script_model, write_judgment
+from vibe_llms.evals import function_judges
 from vibe_llms.evals.reports import read_report
 from vibe_llms.evals.suites import EvalCase, EvalJudge, EvalSubject, Suite
 from vibe_llms.evals.trials import JudgeVerdict
@@ -36,6 +39,10 @@ async def judge(folder: Path, answer: str, judge: EvalJudge, **case: Any) -> Jud
         ("equals", "Paris", "Paris, France", False),
         ("contains", 42, "It is 42.", True),
         ("equals", 42, "42", True),
+        ("equals", -5, " **-5**.", True),
+        ("equals", -5, "5", False),
+        ("equals", 0.5, "0.5.", True),
+        ("equals", ".5", "5", False),
         ("category", "yes", "YES: it is so.", True),
         ("category", "yes", "Never.", False),
         ("json_schema", {"type": "object", "required": ["a"]}, '```json\n{"a": 1}\n```', True),
@@ -90,6 +97,123 @@ async def test_a_function_that_raises_is_told_and_nothing_else_fails(tmp_path: P
 
     assert verdict.passed is None
     assert "RuntimeError: no sea" in verdict.reason
+
+
+@pytest.mark.parametrize("kind", ["plain", "asynchronous", "awaitable"])
+async def test_a_function_that_hangs_gives_no_verdict(tmp_path: Path, kind: str) -> None:
+    """It is an error in words, not a failure, and the other judges judge."""
+    released = threading.Event()
+
+    def hang(answer: str) -> bool:
+        return released.wait()
+
+    async def hang_asynchronously(answer: str) -> bool:
+        return await asyncio.Event().wait()
+
+    functions: dict[str, Any] = {
+        "plain": hang,
+        "asynchronous": hang_asynchronously,
+        "awaitable": lambda answer: hang_asynchronously(answer),
+    }
+    judges = [
+        EvalJudge(name="slow", kind="function", function=functions[kind], time_limit_seconds=0.001),
+        EvalJudge(name="quick", kind="function", function=lambda answer: True),
+    ]
+    suite = Suite(cases=[EvalCase(name="c", prompt="?", answer="a")], judges=judges)
+
+    try:
+        (trial,) = (await run_in(tmp_path, suite)).trials
+    finally:
+        released.set()
+
+    assert [each.passed for each in trial.verdicts] == [None, True]
+    assert "slow exceeded its time limit of 0.001 seconds" in trial.reason
+    assert str(trial.state) == "error"
+
+
+async def test_a_function_of_which_all_calls_hang_is_not_called_again(tmp_path: Path) -> None:
+    """A thread cannot be stopped, and a thousand cases do not wait one after the other."""
+    released = threading.Event()
+    calls: list[str] = []
+
+    def hang(answer: str) -> bool:
+        calls.append(answer)
+        return released.wait()
+
+    cases = [EvalCase(name=f"c{each}", prompt="?", answer=f"a{each}") for each in range(40)]
+    judge = EvalJudge(name="slow", kind="function", function=hang, time_limit_seconds=0.001)
+
+    try:
+        report = await run_in(tmp_path, Suite(cases=cases, judges=[judge]))
+    finally:
+        released.set()
+
+    assert len(calls) == 16
+    assert {str(each.state) for each in report.trials} == {"error"}
+    assert "earlier calls exceeded their time limit" in report.trials[-1].reason
+
+
+async def test_a_function_without_a_limit_takes_its_time(tmp_path: Path) -> None:
+    judge = EvalJudge(
+        name="j", kind="function", function=lambda answer: True, time_limit_seconds=math.inf
+    )
+
+    report = await run_in(
+        tmp_path, Suite(cases=[EvalCase(name="c", prompt="?", answer="a")], judges=[judge])
+    )
+
+    assert report.trials[0].verdicts[0].passed
+
+
+async def test_a_file_that_hangs_while_it_is_loaded_is_a_mistake_of_the_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent, and the end of the program does not wait for it."""
+    monkeypatch.setattr(function_judges, "LOADING_SECONDS", 0.001)
+    released = tmp_path / "released"
+    (tmp_path / "checks.py").write_text(
+        "import pathlib, time\n"
+        f"while not pathlib.Path({str(released)!r}).exists():\n    time.sleep(0.01)\n"
+    )
+    judge = EvalJudge(
+        name="j", kind="function", function="checks.py:check", time_limit_seconds=0.001
+    )
+    suite = Suite(
+        cases=[EvalCase(name="c", prompt="?", answer="a")], judges=[judge], folder=tmp_path
+    )
+
+    try:
+        with pytest.raises(ConfigurationError, match=r"checks\.py:check: it takes longer"):
+            await run_in(tmp_path, suite)
+    finally:
+        released.touch()
+
+
+@pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"properties": 3}])
+async def test_an_invalid_schema_is_a_mistake_of_the_suite(tmp_path: Path, schema: Any) -> None:
+    judge = EvalJudge(name="form", kind="json_schema")
+    cases = [
+        EvalCase(name="bad", prompt="?", answer="{}", expected=schema),
+        EvalCase(name="good", prompt="?", answer="{}", expected={"type": "object"}),
+    ]
+
+    with pytest.raises(ConfigurationError, match=r"case bad: .*invalid JSON Schema") as caught:
+        await run_in(tmp_path, Suite(cases=cases, judges=[judge]))
+
+    assert len(caught.value.findings) == 1
+
+
+async def test_a_schema_that_cannot_be_applied_gives_no_verdict(tmp_path: Path) -> None:
+    """As one that refers to another file, which is not fetched."""
+    schema = {"$ref": "https://example.org/none.json"}
+
+    verdict = await judge(
+        tmp_path, "{}", EvalJudge(name="form", kind="json_schema"), expected=schema
+    )
+
+    assert verdict.passed is None
+    assert verdict.score is None
+    assert "example.org" in verdict.reason
 
 
 async def test_a_reason_that_is_no_text_can_be_saved(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,15 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
         (('kind = "contains"', 'kind = "equals"\nquestion = "?"'), '"model" only'),
         (('model = "scripted:echo"', ""), "A subject needs a model or a task"),
         (('tags = ["europe"]', 'answer = "Paris."\nfiles = ["a"]'), "asks no model"),
+        (('tags = ["europe"]', "judges = []"), "every answer would pass"),
+        (('expected = "Paris"', 'expected = " "'), "needs an expected value"),
+        (('expected = "Paris"', 'expected = "a\\u0000"'), "needs an expected value"),
+        (('kind = "contains"', 'kind = "model"\nquestion = " "'), "needs a question"),
+        (('prompt = "What is the capital of {{ country }}?"', 'prompt = " "'), "needs a prompt"),
+        (
+            ('kind = "contains"', 'kind = "contains"\ntime_limit_seconds = 1'),
+            'the kind "function" or "predicate" only',
+        ),
     ],
 )
 def test_rules_between_values_are_checked(
@@ -79,6 +89,36 @@ def test_rules_between_values_are_checked(
         read_suite(write_suite(tmp_path, CAPITALS.replace(*change)))
 
     assert all(each.line for each in caught.value.findings)
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "true", '"60"', "[1]"])
+def test_a_time_limit_is_a_number_of_seconds(tmp_path: Path, limit: str) -> None:
+    judge = f'kind = "function"\nfunction = "a.py:f"\ntime_limit_seconds = {limit}'
+
+    with pytest.raises(ConfigurationError, match="a number of seconds above 0"):
+        read_suite(write_suite(tmp_path, CAPITALS.replace('kind = "contains"', judge)))
+
+
+@pytest.mark.parametrize("path", ["suite.toml", "./suite.toml", "a\\u0000b", " "])
+def test_a_file_of_cases_that_cannot_be_one_is_named(tmp_path: Path, path: str) -> None:
+    """As the suite itself."""
+    with pytest.raises(ConfigurationError) as caught:
+        read_suite(write_suite(tmp_path, f'case_files = ["{path}"]\n{CAPITALS}'))
+
+    (finding,) = caught.value.findings
+    assert finding.path.startswith("case_files")
+    assert finding.line == 1
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"a\nb", b"x" * 240, b" "])
+def test_a_suite_is_named_after_any_file(tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / os.fsdecode(name + b".toml")
+    path.write_text(CAPITALS, "utf-8")
+
+    suite = read_suite(path)
+
+    assert suite.name
+    assert suite.name.isprintable()
 
 
 def test_a_suite_that_is_too_large_is_refused_unread(

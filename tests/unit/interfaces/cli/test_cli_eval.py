@@ -82,6 +82,41 @@ def test_a_function_that_prints_leaves_json_whole(vibe: Vibe, home: Path) -> Non
     assert "Hello" in shown.err
 
 
+HANGING = """
+import pathlib, time
+
+def check(answer):
+    while not pathlib.Path("released").exists():
+        time.sleep(0.01)
+    return True
+"""
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_function_that_hangs_is_an_error(vibe: Vibe, home: Path, given: bool) -> None:
+    """Of an answer of a subject and of a given one; what it says is in the table and in JSON."""
+    (home / "checks.py").write_text(HANGING)
+    case = 'answer = "Hello."' if given else 'prompt = "Hi"\n[[subjects]]\nmodel = "scripted:echo"'
+    write_suite(
+        home,
+        '[[judges]]\nname = "check"\nkind = "function"\nfunction = "checks.py:check"\n'
+        f'time_limit_seconds = 0.001\n[[cases]]\nname = "a"\n{case}\n',
+    )
+
+    shown = vibe("eval", "suite.toml")
+    document = vibe("eval", "suite.toml", "--json")
+    (home / "released").touch()
+
+    assert (shown.code, document.code) == (1, 1)
+    assert shown.out.splitlines()[-1].startswith("error\ta\t")
+    assert "check exceeded its time limit of 0.001 seconds" in shown.out
+    report = document.read_json()
+    assert report["summary"]["holds"] is False
+    assert report["summary"]["unjudged"] == given
+    (verdict,) = report["trials"][0]["verdicts"]
+    assert verdict["passed"] is None
+
+
 def test_mistakes_are_one_line_each(vibe: Vibe, home: Path) -> None:
     path = write_suite(home, CAPITALS.replace("contains", "contain"))
 
@@ -167,6 +202,35 @@ def test_in_a_pipe_the_cost_is_said_and_nobody_asked(
     assert re.search(r"2 trials, 2 requests, about \$0\.01", shown.err)
     assert "2 answers cached, 0 requests, no cost." in again.err
     assert "Cost of this run: $0.00." in again.err
+
+
+def test_the_cost_of_judges_is_said_before(
+    vibe: Vibe, home: Path, simulator: SynchronousSimulator
+) -> None:
+    """With what is assumed; and that a cap does not suffice for them."""
+    model = "anthropic:claude-sonnet-4-5"
+    write_suite(
+        home,
+        f'[[judges]]\nname = "polite"\nkind = "model"\nquestion = "Is it polite?"\n'
+        f'model = "{model}"\ncontrols = {{ max_tokens = 400 }}\nrepeats = 10\n'
+        + "".join(f'[[cases]]\nname = "c{n}"\nanswer = "{n}"\n' for n in range(5)),
+    )
+
+    none = vibe("eval", "suite.toml", "--max-cost", "0.01")
+    some = vibe("eval", "suite.toml", "--max-cost", "0.2")
+    enough = vibe("eval", "suite.toml", "--max-cost", "1", "--fresh")
+
+    forecast = re.search(
+        r"50 requests, about (\$0\.3\d+), of which (.*) for judges, assuming up to 500 tokens",
+        none.err,
+    )
+    assert forecast is not None, none
+    assert forecast[1] == forecast[2]
+    assert "A verdict of 'polite' may cost up to $" in none.err
+    assert none.code == 8
+    assert "The judges alone will cost about $0.3" in some.err
+    assert "A verdict of 'polite' may cost" not in some.err
+    assert "Warning" not in enough.err
 
 
 def test_a_cap_that_allows_nothing_says_why(vibe: Vibe, simulator: SynchronousSimulator) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.foundation.money import write_dollars
@@ -31,17 +33,46 @@ _CHANGE_STYLES: Final = {
 
 def describe_forecast(forecast: EvalForecast) -> str:
     """Describe the cost of a run before anything is sent."""
+    from vibe_llms.evals.costs import EXPECTED_OUTPUT_TOKENS
+
     parts = [f"{write_count(forecast.trials, 'trial')}"]
     if forecast.cached:
         parts.append(f"{write_count(forecast.cached, 'answer')} cached")
     parts.append(write_count(forecast.requests, "request"))
     if forecast.dollars:
         parts.append(f"about {write_dollars(forecast.dollars)}")
+        if forecast.judging:
+            parts.append(f"of which {write_dollars(forecast.judging)} for judges")
+        parts.append(f"assuming up to {EXPECTED_OUTPUT_TOKENS:,} tokens for each answer and verdict")
     elif not forecast.unpriced:
         parts.append("no cost")
     if forecast.unpriced:
         parts.append(f"unknown price: {', '.join(forecast.unpriced)}")
     return ", ".join(parts) + "."
+
+
+def warn_of_cap(forecast: EvalForecast, cap: Decimal) -> Iterator[str]:
+    """Yield what the cap will not allow, before anything is sent."""
+    limit = write_dollars(cap)
+    for noun, dear in (
+        ("An answer", forecast.dear_subjects),
+        ("A verdict", forecast.dear_judges),
+    ):
+        for name, amount in dear.items():
+            yield (
+                f"{noun} of {name!r} may cost up to {write_dollars(amount)}, more than the cap of "
+                f"{limit}, so that it is not asked for. Set max_tokens, or raise the cap."
+            )
+    if forecast.judging > cap:
+        yield (
+            f"The judges alone will cost about {write_dollars(forecast.judging)}, more than the "
+            f"cap of {limit}: some answers will not be judged. Raise the cap, or select cases."
+        )
+    elif forecast.dollars > cap:
+        yield (
+            f"The cap of {limit} is lower than the estimate: some trials will not be tried. Raise "
+            "it, or select cases."
+        )
 
 
 def show_report(report: EvalReport) -> None:
@@ -61,8 +92,8 @@ def show_report(report: EvalReport) -> None:
     rows: list[tuple[str, ...]] = []
     styles: list[str] = []
     for (case, subject), trials in groups.items():
-        bad = next((each for each in trials if each.state != "passed"), None)
-        if bad is not None and subject in report.subjects:
+        bad = _find_bad(trials, is_given=subject not in report.subjects)
+        if bad is not None:
             passed = sum(each.state == "passed" for each in trials)
             rate = PassRate(passed=passed, total=len(trials))
             rows.append((str(bad.state), case, subject, _write_rate(rate), bad.reason))
@@ -78,6 +109,12 @@ def show_report(report: EvalReport) -> None:
     if len(rows) > _ROWS:
         note(f"{len(rows) - _ROWS:,} more cases did not pass; --json and --html list all.")
     _show_agreements(report)
+
+
+def _find_bad(trials: Iterable[Trial], *, is_given: bool) -> Trial | None:
+    """Return the first trial that has not passed; a given answer may be bad on purpose."""
+    good_states = ("passed", "failed") if is_given else ("passed",)
+    return next((each for each in trials if each.state not in good_states), None)
 
 
 def _separate() -> None:

@@ -66,7 +66,8 @@ async def run(
 
     The cost is estimated first. Answers are cached, so an interrupted run continues, and a second
     run costs nothing. The exit code is 0 if each subject passes enough trials; 1 after a failure,
-    or a regression with --against; 8 if --max-cost left trials out.
+    a missing verdict on a given answer, or a regression with --against; 8 if --max-cost left
+    trials out.
 
     \b
         vibe eval suite.toml
@@ -123,17 +124,14 @@ def _check_outputs(suite: Path, output: Path | None, html: Path | None) -> None:
 
 def _confirm(forecast: EvalForecast, evaluation: Evaluation, *, is_agreed: bool) -> None:
     """Say what a run will cost; on a terminal, ask before it costs anything. Raises TrustError."""
-    from vibe_llms.foundation.money import write_dollars
     from vibe_llms.interfaces.cli.consent import require_consent
-    from vibe_llms.interfaces.cli.evals.display import describe_forecast
+    from vibe_llms.interfaces.cli.evals.display import describe_forecast, warn_of_cap
     from vibe_llms.interfaces.cli.keyboard import can_ask
 
     note(describe_forecast(forecast))
-    for name, amount in forecast.too_dear.items():
-        note(
-            f"Warning: An answer of {name!r} may cost up to {write_dollars(amount)}, more than the "
-            "cap, so that it is not asked. Set max_tokens in its controls, or raise the cap."
-        )
+    if evaluation.cap is not None:
+        for warning in warn_of_cap(forecast, evaluation.cap):
+            note(f"Warning: {warning}")
     is_free = not forecast.dollars and not forecast.unpriced
     if is_agreed or is_free or not can_ask():
         return
@@ -198,6 +196,7 @@ def find_exit_code(report: EvalReport, comparison: EvalComparison | None) -> Exi
         return ExitCode.INCOMPLETE
     minimum = report.thresholds.pass_rate
     summaries = report.summarize()
-    if any(each.rate.total and each.rate.share < minimum for each in summaries):
+    is_low = any(each.rate.total and each.rate.share < minimum for each in summaries)
+    if is_low or report.unjudged:
         return ExitCode.INCOMPLETE
     return ExitCode.SUCCESS if report.holds else ExitCode.LIMIT
