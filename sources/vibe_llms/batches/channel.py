@@ -39,6 +39,7 @@ from vibe_llms.batches.vendor_chunks import refuse_open_chunks
 from vibe_llms.batches.work import InputComposer, ModelWork
 from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.files import resolve_links
 from vibe_llms.foundation.portal import finish
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.instruments.channels.composing import Composing
@@ -213,7 +214,7 @@ class BatchChannel(ItemsChannel[T]):
             raise ValueError(f"The concurrency of a batch must be at least 1, not {concurrency}.")
         self._work = _produce_work(work, prompt, parser, options, concurrency)
         self._concurrency = concurrency
-        self.journal = None if journal is None else Path(journal).resolve()
+        self.journal = None if journal is None else resolve_links(journal)
         self._retry_failed = retry_failed
         self._retries = retries
         self._cap = cap

@@ -29,6 +29,7 @@ from vibe_llms.batches.vendor_backend import Forecast, VendorBackend, find_batch
 from vibe_llms.batches.vendor_chunks import ChunkLog
 from vibe_llms.batches.work import ModelWork
 from vibe_llms.exceptions import Finding
+from vibe_llms.foundation.files import resolve_links
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.embedders import Embedder, SyncEmbedder
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
@@ -128,7 +129,7 @@ class VendorBatchChannel(ItemsChannel[T]):
             self._work = produce_model_work(work, prompt, parser, options)
         else:
             raise TypeError("Only requests to a model can be submitted as a vendor's batch.")
-        self.journal = Path(journal).resolve()
+        self.journal = resolve_links(journal)
         self._retry_failed = retry_failed
         self._progress = progress
         self._listener = listener

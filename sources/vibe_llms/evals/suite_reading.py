@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vibe_llms.evals.suites import NAME_CHARACTERS, EvalCase, Suite
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.foundation.files import read_beginning
+from vibe_llms.foundation.files import read_beginning, resolve_links
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import escape_surrogates
 from vibe_llms.tables.annotations import derive_kind, survey_kinds, survey_required
@@ -51,7 +51,7 @@ def read_suite(path: Path | str) -> Suite:
     values = reader.read_fields(kinds, tree, (), survey_required(Suite))
     files = _PATHS.read(case_files, ("case_files",), reader)
     for file in () if files is FAULTY else files:
-        if file.resolve() == path.resolve():
+        if resolve_links(file) == resolve_links(path):
             reader.report(("case_files",), "It names this file. Name files of JSON lines.")
         else:
             values["cases"] = (*values.get("cases", ()), *_read_cases(reader, file))

@@ -29,6 +29,7 @@ from vibe_llms.flows.subflows import INPUT, SubflowRefusal, find_subflow
 from vibe_llms.flows.task_reading import TaskReading, examine_task
 from vibe_llms.flows.tool_checks import find_tool_faults, survey_side_effects
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.files import resolve_links
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.paths import KeyPath
 
@@ -199,8 +200,8 @@ class _Checker:
         if isinstance(path, SubflowRefusal):
             self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, path.message))])
             return None
-        own_file = Path(task.place).resolve()
-        files, file = (*trail.files, own_file), path.resolve()
+        own_file = resolve_links(task.place)
+        files, file = (*trail.files, own_file), resolve_links(path)
         if file in files:
             names = [each.name for each in (*files[files.index(file) :], file)]
             names_in_order = " \N{RIGHTWARDS ARROW} ".join(names)

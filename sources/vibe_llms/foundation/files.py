@@ -165,6 +165,11 @@ def expand_home(path: Path | str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises RuntimeError
 
 
+def resolve_links(path: Path | str) -> Path:
+    """Return the absolute path behind symbolic links; that of a loop of links stays."""
+    return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError before Python 3.13
+
+
 def read_secret(path: Path | str) -> str:
     """Read a secret text, without the blanks around it.
 

@@ -21,6 +21,7 @@ from vibe_llms.foundation.files import (
     read_regular,
     read_secret,
     replace_file,
+    resolve_links,
     write_file,
 )
 
@@ -53,6 +54,15 @@ def test_only_a_home_that_is_known_replaces_its_sign(place: str) -> None:
     """As in a shell; the path of another one is that of a missing file."""
     assert expand_home(place) == Path(place)
     assert expand_home("~/a") == Path.home() / "a"
+
+
+def test_a_loop_of_links_is_a_path_like_any_other(tmp_path: Path) -> None:
+    """Whoever opens it is told; links that lead to a file are followed."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "link").symlink_to("file")
+
+    assert resolve_links(tmp_path / "loop").name == "loop"
+    assert resolve_links(tmp_path / "link") == tmp_path / "file"
 
 
 def test_a_secret_that_does_not_read_is_in_no_error(tmp_path: Path) -> None:

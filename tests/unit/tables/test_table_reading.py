@@ -168,6 +168,7 @@ def test_a_text_that_could_be_a_secret_is_not_repeated() -> None:
         (b"\na = = 1", "clock.toml:2: Invalid TOML: Invalid value."),
         (b"\n# \xff", "clock.toml:2: TOML files must be UTF-8."),
         (b"a = " + b"[" * 9000, "nest too deeply"),
+        (b"a = " + b"9" * 9000, "Exceeds the limit"),
         (b"#" * 1_000_001, "The file is larger than 1000000 bytes."),
         (None, "Cannot read the file: No such file"),
     ],

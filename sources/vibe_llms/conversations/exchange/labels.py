@@ -38,7 +38,10 @@ def name_conversation(conversation: Exportable) -> str:
 
 def describe_moment(moment: datetime) -> str:
     """Format a time for people, in UTC, to the second."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    try:
+        return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:  # of the first or the last year, in another time zone
+        return moment.isoformat(" ", "seconds")
 
 
 def describe_usage(usage: Usage) -> str:

@@ -16,7 +16,7 @@ from vibe_llms.configuration.paths import find_project_folder
 from vibe_llms.configuration.trust import grant_trust, is_trusted
 from vibe_llms.exceptions import TrustError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.files import expand_home
+from vibe_llms.foundation.files import expand_home, resolve_links
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.instruments.skills.files import SKILL_FILE, list_files, measure_folder
@@ -183,7 +183,7 @@ def _list_folders(configuration: Configuration) -> Iterator[tuple[Layer, Path]]:
     listed = [(Layer.USER, each) for each in users] + [(Layer.PROJECT, each) for each in projects]
     known: set[Path] = set()
     for layer, folder in listed:
-        if (resolved := folder.resolve()) not in known:
+        if (resolved := resolve_links(folder)) not in known:
             known.add(resolved)
             yield layer, folder
     yield Layer.DEFAULTS, access_data(_FOLDER)

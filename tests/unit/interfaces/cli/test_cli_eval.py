@@ -117,6 +117,46 @@ def test_a_function_that_hangs_is_an_error(vibe: Vibe, home: Path, given: bool) 
     assert verdict["passed"] is None
 
 
+def test_a_loop_of_links_is_an_error_of_the_disk(vibe: Vibe, home: Path) -> None:
+    (home / "loop").symlink_to("loop")
+    write_suite(home)
+
+    shown = vibe("eval", "suite.toml", "--output", "loop")
+
+    assert shown.code == 7
+    assert "loop: Too many levels of symbolic links" in shown.err
+
+
+def test_a_model_that_fails_for_half_of_the_cases_is_asked_about_these_again(
+    vibe: Vibe, home: Path
+) -> None:
+    """Failures are errors in the table and in JSON; what was answered is not asked again."""
+    script = home / "half.toml"
+    good = '[[responses]]\nmatch = "good"\ncontents = [{ text = "good" }]\n'
+    script.write_text(good + '[[responses]]\nmatch = "bad"\nfault = { kind = "invalid-request" }\n')
+    names = ("good-1", "bad-1", "good-2", "bad-2")
+    write_suite(
+        home,
+        'prompt = "Is it {{ it }}?"\n[[subjects]]\nname = "half"\nmodel = "scripted:half.toml"\n'
+        '[[judges]]\nname = "j"\nkind = "contains"\nexpected = "good"\n'
+        + "".join(f'[[cases]]\nname = "{n}"\nvariables = {{ it = "{n}" }}\n' for n in names),
+    )
+
+    first = vibe("eval", "suite.toml", "--json")
+    again = vibe("eval", "suite.toml")
+    only_good = vibe("eval", "suite.toml", "--case", "good-1", "--case", "good-2", "--json")
+
+    document = first.read_json()
+    assert (first.code, again.code, only_good.code) == (1, 1, 0)
+    assert [bool(each["answer"]["error"]) for each in document["trials"]] == [False, True] * 2
+    assert document["summary"]["subjects"][0]["errors"] == 2
+    assert "4 trials, 2 answers cached, 2 requests, no cost." in again.err
+    assert [line.split("\t")[:2] for line in again.out.splitlines()[1:]] == [
+        *(["error", "bad-1"], ["error", "bad-2"])
+    ]
+    assert only_good.read_json()["summary"]["holds"] is True
+
+
 def test_mistakes_are_one_line_each(vibe: Vibe, home: Path) -> None:
     path = write_suite(home, CAPITALS.replace("contains", "contain"))
 
@@ -251,6 +291,7 @@ def test_a_cap_that_allows_nothing_says_why(vibe: Vibe, simulator: SynchronousSi
         (["--html", "none/a.html"], "--html: The folder 'none' does not exist"),
         (["--output", "a", "--html", "./a"], "--html and --output are the same file"),
         (["--output", "suite.toml"], "--output and SUITE are the same file"),
+        (["--output", "-"], "--output: Name a file; --json writes"),
     ],
 )
 def test_files_are_checked_before_anything_is_sent(

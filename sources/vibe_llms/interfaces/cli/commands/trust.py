@@ -17,14 +17,14 @@ def trust(folder: str, revoke: bool, yes: bool) -> None:
 
     The settings that need trust are shown first. If the file changes, you are asked again.
     """
-    from pathlib import Path
 
     from vibe_llms.configuration.sources import load_configuration
     from vibe_llms.configuration.trust import ask_for_trust, revoke_trust
     from vibe_llms.exceptions import TrustError
+    from vibe_llms.foundation.files import resolve_links
     from vibe_llms.interfaces.cli.consent import TerminalConsent
 
-    path = Path(folder).resolve()
+    path = resolve_links(folder)
     configuration = load_configuration(working_directory=path)
     if revoke:
         was_trusted = revoke_trust(path, configuration.data_directory)

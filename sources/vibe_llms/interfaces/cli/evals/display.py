@@ -43,7 +43,9 @@ def describe_forecast(forecast: EvalForecast) -> str:
         parts.append(f"about {write_dollars(forecast.dollars)}")
         if forecast.judging:
             parts.append(f"of which {write_dollars(forecast.judging)} for judges")
-        parts.append(f"assuming up to {EXPECTED_OUTPUT_TOKENS:,} tokens for each answer and verdict")
+        parts.append(
+            f"assuming up to {EXPECTED_OUTPUT_TOKENS:,} tokens for each answer and verdict"
+        )
     elif not forecast.unpriced:
         parts.append("no cost")
     if forecast.unpriced:

@@ -110,14 +110,18 @@ async def run(
 
 def _check_outputs(suite: Path, output: Path | None, html: Path | None) -> None:
     """Check the files to be written, before anything is sent. Raises UsageError."""
-    taken = {suite.resolve(): "SUITE"}
+    from vibe_llms.foundation.files import resolve_links
+
+    taken = {resolve_links(suite): "SUITE"}
     for option, path in (("--output", output), ("--html", html)):
         if path is None:
             continue
+        if str(path) == "-":
+            raise click.UsageError(f"{option}: Name a file; --json writes to standard output.")
         if not path.parent.is_dir():
             message = f"{option}: The folder '{path.parent}' does not exist. Create it."
             raise click.UsageError(message)
-        other = taken.setdefault(path.resolve(), option)
+        other = taken.setdefault(resolve_links(path), option)
         if other != option:
             raise click.UsageError(f"{option} and {other} are the same file. Name another one.")
 
