@@ -182,6 +182,22 @@ class _Greedy(NotesTranscriber):
         return PieceStream(hear())
 
 
+class _Unmarked(NotesTranscriber):
+    def stream_live(self, request: LiveTranscriptionRequest, pieces: Any) -> Any:
+        async def hear() -> Any:
+            async with super(_Unmarked, self).stream_live(request, pieces) as stream:
+                async for text in stream:
+                    yield text if isinstance(text, str) else text.text
+                yield await stream.result()
+
+        return PieceStream(hear())
+
+
+class _Certain(NotesTranscriber):
+    def stream_live(self, request: LiveTranscriptionRequest, pieces: Any) -> Any:
+        return super().stream_live(attrs.evolve(request, interim=False), pieces)
+
+
 class _Mute(TonesSpeaker):
     def stream(self, request: SpeechRequest) -> Any:
         async def play() -> Any:
@@ -274,6 +290,8 @@ class _Forgetful(_Backward):
             "worse alone than the query",
         ),
         (TestNotes, _Late, "test_live_input_is_answered_as_it_arrives", "before the end"),
+        (TestNotes, _Unmarked, "test_text_that_may_change_is_marked", "texts are 'a b cc dd'"),
+        (TestNotes, _Certain, "test_text_that_may_change_is_marked", "without a loss"),
         (TestNotes, _Greedy, "test_leaving_a_live_call_stops_its_input", "still read"),
         (TestNetworkRanker, _Forgetful, "test_many_texts_have_results_in_their_order", "lacks"),
     ],

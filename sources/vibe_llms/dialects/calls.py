@@ -17,6 +17,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.transcripts import InterimText
 from vibe_llms.models.descriptors import ModelDescriptor
 
 
@@ -142,7 +143,7 @@ class LiveCodec(Protocol[Answer]):
     def end(self) -> Iterable[Message]:
         """Return the messages for the end of the input."""
 
-    def feed(self, message: Message) -> Iterable[Piece]:
+    def feed(self, message: Message) -> Iterable[Piece | InterimText]:
         """Return the pieces of the result in a message.
 
         Raises:

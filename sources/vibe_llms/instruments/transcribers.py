@@ -95,7 +95,11 @@ class Transcriber(CallInstrument):
 
     @asynccontextmanager
     async def stream(
-        self, audio: AnyAudio | LiveBytes, *, sample_rate: int | None = None
+        self,
+        audio: AnyAudio | LiveBytes,
+        *,
+        sample_rate: int | None = None,
+        interim: bool = False,
     ) -> AsyncIterator[PieceStream[Transcript]]:
         """Transcribe audio, and yield the text as it arrives, if the vendor streams it.
 
@@ -114,6 +118,8 @@ class Transcriber(CallInstrument):
                 the audio is detected from its first bytes.
             sample_rate: Samples per second of live audio without a header: samples with 16 bits,
                 little endian, one channel.
+            interim: Yield texts of live audio that may still change, too, each as an
+                :class:`.InterimText`. Texts of other audio are always final.
 
         Raises:
             ConverseError: As for :meth:`transcribe`; also raised by the iteration.
@@ -133,7 +139,10 @@ class Transcriber(CallInstrument):
             model = await self.access()
             await live.detect()
             live_request = LiveTranscriptionRequest(
-                mime_type=live.mime_type, sample_rate=live.sample_rate, **self._settings
+                mime_type=live.mime_type,
+                sample_rate=live.sample_rate,
+                interim=interim,
+                **self._settings,
             )
             async with open_live(model, live_request, live) as stream:
                 yield stream

@@ -92,6 +92,7 @@ class LiveTranscriptionRequest(TranscriptionSettings):
         timestamps: Return the times of segments or words; ``None`` for none.
         temperature: Randomness of the model.
         options: Further fields of the vendor's session, sent unchanged.
+        interim: Return texts that may still change, too; see :class:`InterimText`.
         strict: Raise an error if the translation loses anything, or the vendor takes only complete
             audio.
 
@@ -101,6 +102,7 @@ class LiveTranscriptionRequest(TranscriptionSettings):
 
     mime_type: str
     sample_rate: int | None = attrs.field(default=None, converter=_ensure_sample_rate)
+    interim: bool = False
 
     def complete(self, data: bytes) -> TranscriptionRequest:
         """Return the request for the complete audio; samples become a WAV file."""
@@ -110,6 +112,21 @@ class LiveTranscriptionRequest(TranscriptionSettings):
         return TranscriptionRequest(
             audio=AudioContent(data=data), **{name: getattr(self, name) for name in names}
         )
+
+
+@frozen
+class InterimText:
+    """Text of live audio that may still change.
+
+    It replaces the previous one, and the next final text replaces it: show it after all final texts
+    so far.
+
+    Attributes:
+        text: All the text that is not final, with the space before it. Empty to remove the previous
+            one.
+    """
+
+    text: str
 
 
 @frozen(kw_only=True)

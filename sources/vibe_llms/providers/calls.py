@@ -23,6 +23,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss, Translation, refuse_losses
+from vibe_llms.messages.transcripts import InterimText
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.call_observing import report_retry
 from vibe_llms.providers.piece_streams import PieceStream, stream_call
@@ -174,7 +175,7 @@ class RemoteCallModel(Generic[In, Out]):
 
     async def _converse(
         self, live_format: LiveFormat[Any, Out], request: Any, pieces: AsyncIterable[Piece]
-    ) -> AsyncIterator[Piece | Out]:
+    ) -> AsyncIterator[Piece | InterimText | Out]:
         """Yield the pieces of an answer on a WebSocket, then the result."""
         from vibe_llms.providers.live_calls import LiveCall
         from vibe_llms.providers.vendor_sockets import open_socket

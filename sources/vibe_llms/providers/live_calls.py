@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 from vibe_llms.dialects.calls import LiveCodec, Message, Piece
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.call_results import CallResult
+from vibe_llms.messages.transcripts import InterimText
 from vibe_llms.wire.exchanges import Timeouts
 from vibe_llms.wire.failures import ExchangeFacts, produce_timeout_error
 from vibe_llms.wire.sockets import Socket
@@ -44,7 +45,7 @@ class LiveCall(Generic[Out]):
         self._has_ended = False
         self._failure: BaseException | None = None
 
-    async def converse(self, pieces: AsyncIterable[Piece]) -> AsyncIterator[Piece]:
+    async def converse(self, pieces: AsyncIterable[Piece]) -> AsyncIterator[Piece | InterimText]:
         """Send the input, and yield the pieces of the result as they arrive.
 
         Raises:
@@ -82,7 +83,7 @@ class LiveCall(Generic[Out]):
                 raise self._refuse(error) from None
         raise self._socket.refuse()
 
-    def _feed(self, message: Message) -> Iterable[Piece]:
+    def _feed(self, message: Message) -> Iterable[Piece | InterimText]:
         try:
             return self._codec.feed(message)
         except ValueError as error:

@@ -65,13 +65,16 @@ async def _transcribe_whole(
     model: Any, request: LiveTranscriptionRequest, pieces: AsyncIterable[bytes], obstacle: str
 ) -> AsyncIterator[Any]:
     """Yield the pieces of the transcript, then the transcript."""
-    loss = _tell(request, "audio", f"{obstacle}: it was sent once it was complete")
+    losses = [_tell(request, "audio", f"{obstacle}: it was sent once it was complete")]
+    if request.interim:
+        reason = "texts of complete audio are final"
+        losses.append(Loss(kind=LossKind.DROPPED, path="interim", reason=reason))
     data = await _collect(pieces, model.max_bytes)
     async with open_stream(model, request.complete(data)) as stream:
         async for piece in stream:
             yield piece
         result = await stream.result()
-    yield attrs.evolve(result, losses=(loss, *result.losses))
+    yield attrs.evolve(result, losses=(*losses, *result.losses))
 
 
 async def _collect(pieces: AsyncIterable[bytes], max_bytes: int) -> bytes:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from vibe_llms.messages.call_results import CallResult
+
+if TYPE_CHECKING:
+    from vibe_llms.messages.transcripts import InterimText
 
 Out = TypeVar("Out", bound=CallResult)
 Piece = bytes | str
@@ -15,14 +18,15 @@ Piece = bytes | str
 class PieceStream(AbstractAsyncContextManager["PieceStream[Any]"], Generic[Out]):
     """A result that arrives in pieces: bytes of audio, or parts of a text.
 
-    Use it as an asynchronous context manager. Iterating yields the pieces; leaving the context
-    closes the connection.
+    Use it as an asynchronous context manager. Iterating yields the pieces, and an
+    :class:`.InterimText` for text that may still change, if requested; leaving the context closes
+    the connection.
 
     Args:
         items: Yields the pieces, and the complete result last.
     """
 
-    def __init__(self, items: AsyncIterator[Piece | Out]) -> None:
+    def __init__(self, items: AsyncIterator[Piece | InterimText | Out]) -> None:
         self._items = items
         self._result: Out | None = None
 
@@ -38,7 +42,7 @@ class PieceStream(AbstractAsyncContextManager["PieceStream[Any]"], Generic[Out])
     async def __anext__(self) -> Any:
         """Return the next piece. Raises ConverseError if the call failed."""
         item = await anext(self._items)
-        if isinstance(item, bytes | str):
+        if not isinstance(item, CallResult):
             return item
         self._result = item
         raise StopAsyncIteration

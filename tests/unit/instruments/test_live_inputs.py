@@ -13,7 +13,8 @@ from vibe_llms.events.calls import CallEvent, CallFinishedEvent, CallStartedEven
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.wav import begin_wav, read_wav_head
 from vibe_llms.instruments.live_inputs import LiveAudio
-from vibe_llms.messages.transcripts import LiveTranscriptionRequest
+from vibe_llms.messages.contents import AudioContent
+from vibe_llms.messages.transcripts import InterimText, LiveTranscriptionRequest
 
 TEXT = "The bridge is closed."
 
@@ -45,6 +46,23 @@ async def test_text_arrives_before_the_audio_ends() -> None:
         transcript = await stream.result()
 
     assert "".join(heard) == transcript.text == f"{TEXT} "
+
+
+async def test_the_beginning_of_a_word_is_shown_until_it_is_complete() -> None:
+    transcriber = Transcriber("scripted:notes")
+    audio = record(play("It is"), 2 * len(play("I")))
+    async with transcriber, transcriber.stream(audio, sample_rate=24_000, interim=True) as stream:
+        pieces = [piece async for piece in stream]
+
+    assert pieces == [InterimText("It"), "It ", InterimText("i"), InterimText("is"), "is"]
+
+
+async def test_texts_of_complete_audio_are_final() -> None:
+    audio = AudioContent(data=begin_wav(24_000) + play())
+    async with Transcriber("scripted:notes").stream(audio, interim=True) as stream:
+        pieces = [piece async for piece in stream]
+
+    assert pieces == ["The ", "bridge ", "is ", "closed."]
 
 
 @pytest.mark.parametrize("size", [1, 7, 44, 100_000])

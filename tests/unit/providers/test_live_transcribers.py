@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import openai
 import pytest
 
 from support.vendors.remoting import produce_context
+from vibe_llms.dialects.transcripts.deepgram_live import DeepgramCodec
+from vibe_llms.dialects.transcripts.openai_live import OpenAICodec
 from vibe_llms.exceptions import (
     ConverseError,
     ProviderError,
@@ -22,7 +25,10 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.wav import begin_wav
-from vibe_llms.messages.transcripts import LiveTranscriptionRequest, Transcript
+from vibe_llms.messages.transcripts import InterimText, LiveTranscriptionRequest, Transcript
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers import live_calls
 from vibe_llms.providers.deepgram import produce_provider as produce_deepgram
@@ -277,6 +283,104 @@ async def test_losses_of_live_calls(name: str, simulator: Simulator, tmp_path: P
             attrs.evolve(request, strict=True),
         )
     assert len(simulator.requests) == 1
+
+
+def describe(provider: str, name: str) -> ModelDescriptor:
+    """Makes the descriptor of a transcriber."""
+    attributes = ModelAttributes(
+        address=ModelAddress(provider, name),
+        genus=Genus.TRANSCRIBER,
+        controls=(),
+        traced_values=(),
+    )
+    return ModelDescriptor(provider=provider, name=name, attributes=attributes)
+
+
+INTERIM: dict[str, tuple[list[str | InterimText], list[str]]] = {
+    "deepgram": ([InterimText("Th"), "The", InterimText(" br"), " bridge."], []),
+    "openai": (
+        [InterimText("The"), InterimText("The bridge."), "The bridge."],
+        [],
+    ),
+    "openai continuous": (["The", " bridge."], ["interim"]),
+    "mistral": (["The", " bridge."], ["interim"]),
+    "elevenlabs": (["The bridge."], ["audio", "interim"]),
+}
+
+
+@pytest.mark.parametrize("name", INTERIM)
+async def test_text_that_may_change_is_marked(
+    name: str, simulator: Simulator, tmp_path: Path
+) -> None:
+    """Without being asked for, it is not sent."""
+    expected, lost = INTERIM[name]
+    for interim in (True, False):
+        audio = Microphone("The ", "bridge. ").open_all()
+        client = produce(name, tmp_path, simulator.url)
+        pieces, transcript = await hear(client, name, audio, ask(interim=interim))
+
+        final = [piece for piece in pieces if isinstance(piece, str)]
+        assert "".join(final).strip() == transcript.text.strip() == "The bridge."
+        assert [type(piece) for piece in pieces] == [str] * len(pieces) or interim
+        losses = [loss.path for loss in transcript.losses]
+        if interim:
+            assert ([piece if isinstance(piece, InterimText) else piece.strip() for piece in pieces]
+                    == [each if isinstance(each, InterimText) else each.strip()
+                        for each in expected])  # fmt: skip
+            assert losses == lost
+        else:
+            assert "interim" not in losses
+
+
+async def test_the_complete_text_corrects_its_beginnings(
+    simulator: Simulator, tmp_path: Path
+) -> None:
+    simulator.switch("revised_text")
+    audio = Microphone("It is ", "closed. ", "Turn around!").open_all()
+    client = produce("openai", tmp_path, simulator.url)
+    pieces, transcript = await hear(client, "openai", audio, ask(interim=True))
+
+    assert transcript.text == "IT IS CLOSED. TURN AROUND!"
+    assert [piece for piece in pieces if isinstance(piece, str)] == [
+        "IT IS CLOSED.",
+        " TURN AROUND!",
+    ]
+    assert InterimText(" Turn") in pieces
+
+
+def test_later_items_are_shown_behind_an_item_that_is_not_complete() -> None:
+    codec = OpenAICodec(
+        ask(interim=True),
+        describe("openai", "whisper-1"),
+    )
+
+    def feed(kind: str, item: str, **fields: str) -> list[str | InterimText]:
+        name = f"conversation.item.input_audio_transcription.{kind}"
+        return list(codec.feed(json.dumps({"type": name, "item_id": item, **fields})))
+
+    assert feed("delta", "1", delta="Tea") == [InterimText("Tea")]
+    assert feed("completed", "2", transcript="or coffee?") == [InterimText("Tea or coffee?")]
+    assert feed("delta", "3", delta="No") == [InterimText("Tea or coffee? No")]
+    assert feed("completed", "1", transcript="Milk") == ["Milk", " or coffee?", InterimText(" No")]
+    assert feed("completed", "3", transcript="") == [InterimText("")]
+
+
+def test_a_text_that_proves_to_be_nothing_is_removed() -> None:
+    codec = DeepgramCodec(
+        ask(interim=True),
+        describe("deepgram", "nova-3"),
+    )
+
+    def feed(text: str, *, is_final: bool) -> list[str | InterimText]:
+        channel = {"alternatives": [{"transcript": text}]}
+        event = {"type": "Results", "is_final": is_final, "channel": channel}
+        return list(codec.feed(json.dumps(event)))
+
+    assert feed("Hm", is_final=False) == [InterimText("Hm")]
+    assert feed("Hm", is_final=False) == []
+    assert feed("", is_final=True) == [InterimText("")]
+    assert feed("", is_final=False) == []
+    assert feed("Yes", is_final=True) == ["Yes"]
 
 
 @pytest.mark.parametrize("name", LIVE)

@@ -7,6 +7,7 @@ last message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -24,7 +25,12 @@ from vibe_llms.dialects.transcripts.deepgram import (
 from vibe_llms.dialects.transcripts.live import TranscriptBuilder
 from vibe_llms.dialects.transcripts.openai import produce_event_error
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.transcripts import LiveTranscriptionRequest, Transcript, TranscriptPart
+from vibe_llms.messages.transcripts import (
+    InterimText,
+    LiveTranscriptionRequest,
+    Transcript,
+    TranscriptPart,
+)
 from vibe_llms.models.descriptors import ModelDescriptor
 
 _MULTILINGUAL: Final = ("nova-2", "nova-3")
@@ -62,6 +68,8 @@ def write(request: LiveTranscriptionRequest, model: ModelDescriptor) -> Translat
         query["language"] = "multi"
     if request.sample_rate is not None:
         query |= {"encoding": "linear16", "sample_rate": request.sample_rate, "channels": 1}
+    if request.interim:
+        query["interim_results"] = "true"
     drop_fields(request, ledger)
     return Translation(f"/v1/listen?{urlencode({**query, **request.options})}", ledger.losses)
 
@@ -75,6 +83,7 @@ class DeepgramCodec:
     def __init__(self, request: LiveTranscriptionRequest, model: ModelDescriptor) -> None:
         self._model = model
         self._builder = TranscriptBuilder(request, model, PROTOCOL)
+        self._is_interim = request.interim
         self._has_ended = False
         self._has_metadata = False
 
@@ -92,8 +101,8 @@ class DeepgramCodec:
         self._has_ended = True
         return ['{"type":"CloseStream"}']
 
-    def feed(self, message: Message) -> list[str]:
-        """Return the final text in a message. Raises ValueError, or ProviderError for an error."""
+    def feed(self, message: Message) -> Sequence[str | InterimText]:
+        """Return the text in a message. Raises ValueError, or ProviderError for an error."""
         event: _Event = decode(message, _Event)
         match event.type:
             case "Results":
@@ -107,15 +116,15 @@ class DeepgramCodec:
                 raise produce_event_error(event.description or event.variant, self._model)
         return []
 
-    def _read_results(self, event: _Event) -> list[str]:
+    def _read_results(self, event: _Event) -> Sequence[str | InterimText]:
         try:
             channel = msgspec.convert(event.channel, _Channel)
         except msgspec.ValidationError as error:
             raise ValueError(f"a result is invalid: {error}") from None
-        is_empty = not channel.alternatives or not channel.alternatives[0].transcript
-        if is_empty or not event.is_final:
-            return []
-        best = channel.alternatives[0]
+        best = channel.alternatives[0] if channel.alternatives else Alternative()
+        if not event.is_final or not best.transcript:
+            text = "" if event.is_final else best.transcript
+            return self._builder.show(text) if self._is_interim else []
         self._builder.words += map(read_word, best.words or ())
         end = event.start + event.duration
         part = TranscriptPart(start=event.start, end=end, text=best.transcript)

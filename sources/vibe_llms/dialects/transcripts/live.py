@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from vibe_llms.dialects.calls import produce_origin
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.messages.transcripts import LiveTranscriptionRequest, Transcript, TranscriptPart
+from vibe_llms.messages.transcripts import (
+    InterimText,
+    LiveTranscriptionRequest,
+    Transcript,
+    TranscriptPart,
+)
 from vibe_llms.messages.views import add_usages
 from vibe_llms.models.descriptors import ModelDescriptor
 
 
 class TranscriptBuilder:
-    """Joins the texts of a live transcript. Each text is final when it arrives.
+    """Joins the final texts of a live transcript.
 
     Attributes:
         segments: Texts with their times.
@@ -26,6 +31,7 @@ class TranscriptBuilder:
         self._request, self._model, self._protocol = request, model, protocol
         self._texts: list[str] = []
         self._usages: list[Usage] = []
+        self._interim = ""
         self.segments: list[TranscriptPart] = []
         self.words: list[TranscriptPart] = []
         self.language = request.language
@@ -37,11 +43,23 @@ class TranscriptBuilder:
         if not text:
             return []
         self._texts.append(text)
+        self._interim = ""
         return [text]
 
     def add_separate(self, text: str) -> list[str]:
         """Add a text after a space, and return it as a piece."""
-        return self.add(f" {text}" if text and self._texts else text)
+        return self.add(self._separate(text))
+
+    def show(self, text: str) -> list[InterimText]:
+        """Return a text that may still change, after a space, unless it is shown already."""
+        text = self._separate(text)
+        if text == self._interim:
+            return []
+        self._interim = text
+        return [InterimText(text)]
+
+    def _separate(self, text: str) -> str:
+        return f" {text}" if text and self._texts else text
 
     def add_usage(self, usage: Usage | None) -> None:
         """Add the usage of a part."""

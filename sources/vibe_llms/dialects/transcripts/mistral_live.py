@@ -1,6 +1,8 @@
 """Live transcription of Mistral: the WebSocket ``/audio/transcriptions/realtime``.
 
-Source: the package mistralai 3.7.0 (extra/realtime and its models), 2026-11-29.
+Source: the package mistralai 3.7.0 (extra/realtime and its models), and
+https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-in-realtime, 2026-11-29: each text is
+added to the end of the transcript.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ def write(request: LiveTranscriptionRequest, model: ModelDescriptor) -> Translat
         value = getattr(request, name)
         if value is not None and value is not False:
             ledger.drop(name, "live sessions have no field for it")
+    if request.interim:
+        ledger.drop("interim", "Mistral only adds text: each text is final when it arrives")
     query = urlencode({"model": model.name})
     return Translation(f"/audio/transcriptions/realtime?{query}", ledger.losses)
 

@@ -4,12 +4,13 @@ Source: types of the package openai 3.57.0 (types/realtime, ``RealtimeTranscript
 ``ConversationItemInputAudioTranscription…``), 2026-11-29.
 
 The service splits the audio into items at the pauses of the speaker; each item is transcribed when
-it ends. Items may be complete in another order.
+it ends. Items may be complete in another order. The complete text of an item may differ from its
+deltas (https://developers.openai.com/api/docs/guides/realtime-transcription, 2026-11-29).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +23,7 @@ from vibe_llms.dialects.speeches.audio import PCM_RATE
 from vibe_llms.dialects.transcripts.live import TranscriptBuilder
 from vibe_llms.dialects.transcripts.openai import PROTOCOL, produce_event_error, read_usage
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.transcripts import LiveTranscriptionRequest, Transcript
+from vibe_llms.messages.transcripts import InterimText, LiveTranscriptionRequest, Transcript
 from vibe_llms.models.descriptors import ModelDescriptor
 
 _CONTINUOUS: Final = ("gpt-realtime-whisper", "gpt-live-transcribe")
@@ -84,6 +85,8 @@ def write(request: LiveTranscriptionRequest, model: ModelDescriptor) -> Translat
         ledger.drop("temperature", "live sessions have no field for it")
     if request.prompt is not None and model.name.startswith(_CONTINUOUS):
         ledger.drop("prompt", f"{model.name} takes no prompt")
+    if request.interim and model.name.startswith(_CONTINUOUS):
+        ledger.drop("interim", f"{model.name} only adds text: each text is final when it arrives")
     return Translation("/realtime?intent=transcription", ledger.losses)
 
 
@@ -100,6 +103,7 @@ class OpenAICodec:
         self._request, self._model = request, model
         self._builder = TranscriptBuilder(request, model, PROTOCOL)
         self._is_continuous = model.name.startswith(_CONTINUOUS)
+        self._is_interim = request.interim and not self._is_continuous
         self._items: dict[str, _Item] = {}
         self._written = ""  # the item of the last yielded text
         self._updates_before_end = 1 if self._is_continuous else 2
@@ -144,7 +148,7 @@ class OpenAICodec:
             [commit] if self._is_continuous else [_write_settings({"turn_detection": None}), commit]
         )
 
-    def feed(self, message: Message) -> list[str]:
+    def feed(self, message: Message) -> Sequence[str | InterimText]:
         """Return the text in an event. Raises ValueError, or ProviderError for an error."""
         event: _Event = decode(message, _Event)
         match event.type.removeprefix(_KEY):
@@ -162,7 +166,9 @@ class OpenAICodec:
                 self._add(self._access_item(event), event.delta)
             case "completed":
                 item = self._access_item(event)
-                if not item.has_text:  # whisper-1 has no deltas
+                if self._is_interim and event.transcript is not None:
+                    item.pending = [event.transcript]
+                elif not item.has_text:  # whisper-1 has no deltas
                     self._add(item, event.transcript)
                 item.is_complete = True
                 self._builder.add_usage(read_usage(event.usage or {}))
@@ -185,16 +191,20 @@ class OpenAICodec:
             item.pending.append(text)
             item.has_text = True
 
-    def _take_texts(self) -> Iterator[str]:
+    def _take_texts(self) -> Iterator[str | InterimText]:
         """Yield new texts in the order of the items."""
         while self._items:
             identity, item = next(iter(self._items.items()))
-            for text in item.pending:
-                yield from self._write_text(identity, text)
-            item.pending.clear()
+            if item.is_complete or not self._is_interim:
+                for text in item.pending:
+                    yield from self._write_text(identity, text)
+                item.pending.clear()
             if not item.is_complete:
-                return
+                break
             del self._items[identity]
+        if self._is_interim:
+            texts = ["".join(item.pending) for item in self._items.values()]
+            yield from self._builder.show(" ".join(filter(None, texts)))
 
     def _write_text(self, identity: str, text: str) -> list[str]:
         is_first, self._written = identity != self._written, identity

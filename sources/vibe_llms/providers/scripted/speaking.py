@@ -17,6 +17,7 @@ from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.messages.speeches import Speech, SpeechRequest
 from vibe_llms.messages.transcripts import (
+    InterimText,
     LiveTranscriptionRequest,
     Transcript,
     TranscriptionRequest,
@@ -104,11 +105,17 @@ class NotesTranscriber(_ScriptedModel):
         self, request: LiveTranscriptionRequest, pieces: AsyncIterable[Any]
     ) -> PieceStream[Transcript]:
         """Return each word as soon as it has been played. Raises TranslationLossError."""
-        return PieceStream(self._hear(request, _survey_losses(request), pieces))
+        losses = _survey_losses(request)
+        return PieceStream(self._hear(request, losses, pieces, interim=request.interim))
 
     async def _hear(
-        self, request: TranscriptionSettings, losses: list[Loss], pieces: AsyncIterable[bytes]
-    ) -> AsyncIterator[Piece | Transcript]:
+        self,
+        request: TranscriptionSettings,
+        losses: list[Loss],
+        pieces: AsyncIterable[bytes],
+        *,
+        interim: bool = False,
+    ) -> AsyncIterator[Piece | InterimText | Transcript]:
         tones, size, heard = _ToneReader(), 0, 0
         words: list[str] = []
         async for piece in pieces:
@@ -116,6 +123,8 @@ class NotesTranscriber(_ScriptedModel):
             for word in tones.feed(piece):
                 words.append(word)
                 yield word
+            if interim:
+                yield InterimText(tones.rest)
         for word in tones.feed(b"", is_end=True):
             words.append(word)
             yield word
@@ -134,12 +143,16 @@ class NotesTranscriber(_ScriptedModel):
 
 
 class _ToneReader:
-    """Reads words from tones as they arrive."""
+    """Reads words from tones as they arrive.
+
+    Attributes:
+        rest: Beginning of a word that may continue.
+    """
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._samples = b""
-        self._text = ""
+        self.rest = ""
 
     def feed(self, samples: bytes, *, is_end: bool = False) -> list[str]:
         """Return the words that are complete: the last one may continue."""
@@ -147,12 +160,12 @@ class _ToneReader:
         # A tone is known by its first sample.
         data = bytes(byte ^ 0x80 for byte in self._samples[1 :: _SAMPLES * 2])
         whole = len(self._samples) // (_SAMPLES * 2)
-        self._text += self._decoder.decode(data if is_end else data[:whole], final=is_end)
+        self.rest += self._decoder.decode(data if is_end else data[:whole], final=is_end)
         self._samples = self._samples[whole * _SAMPLES * 2 :]
-        words: list[str] = _WORD.findall(self._text)
+        words: list[str] = _WORD.findall(self.rest)
         if is_end:
             return words
-        self._text = words.pop() if words else self._text
+        self.rest = words.pop() if words else self.rest
         return words
 
 

@@ -15,6 +15,7 @@ import attrs
 from vibe_llms.exceptions import TranslationLossError
 from vibe_llms.messages.canisters import Origin
 from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.transcripts import InterimText, LiveTranscriptionRequest
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import CallModel, GenusClient
 from vibe_llms.testing.contracts.live_inputs import LiveInput
@@ -197,6 +198,28 @@ class CallModelContract:
                 result = await stream.result()
             require(source.is_read, "The end of the input was not read.", "Read all pieces.")
             require(rest or result, "The stream has no result.", "Yield the result last.")
+
+        self._run(tmp_path, check)
+
+    def test_text_that_may_change_is_marked(self, tmp_path: Path) -> None:
+        """A caller that asks for such texts can tell them from final ones."""
+        if not isinstance(self.live_request, LiveTranscriptionRequest):
+            return
+
+        async def check(model: Any) -> None:
+            source = LiveInput(self.live_pieces)
+            source.finish()
+            request = attrs.evolve(self.live_request, interim=True)
+            async with model.stream_live(request, source) as stream:
+                pieces = [piece async for piece in stream]
+                transcript = await stream.result()
+            final = "".join(piece for piece in pieces if isinstance(piece, str)).strip()
+            remedy = "Yield text that may change as an InterimText."
+            require(final == transcript.text.strip(), f"The texts are {final!r}.", remedy)
+            is_marked = any(isinstance(piece, InterimText) for piece in pieces)
+            is_told = any(loss.path == "interim" for loss in transcript.losses)
+            remedy = "Yield each InterimText, or report the loss of `interim`."
+            require(is_marked or is_told, "All texts are final, without a loss.", remedy)
 
         self._run(tmp_path, check)
 

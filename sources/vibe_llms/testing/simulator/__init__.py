@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vibe_llms.testing.simulator.faults import BATCH_FAULTS as BATCH_FAULTS
     from vibe_llms.testing.simulator.faults import FAULTS as FAULTS
     from vibe_llms.testing.simulator.faults import FILE_FAULTS as FILE_FAULTS
+    from vibe_llms.testing.simulator.faults import LIVE_FAULTS as LIVE_FAULTS
     from vibe_llms.testing.simulator.faults import QUIRKS as QUIRKS
     from vibe_llms.testing.simulator.scripts import Cite as Cite
     from vibe_llms.testing.simulator.scripts import Compute as Compute
@@ -42,6 +43,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "Draw": "scripts",
         "FAULTS": "faults",
         "Invoke": "scripts",
+        "LIVE_FAULTS": "faults",
         "QUIRKS": "faults",
         "Raw": "scripts",
         "Refuse": "scripts",

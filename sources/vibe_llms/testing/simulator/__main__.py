@@ -11,6 +11,7 @@ from vibe_llms.testing.simulator.faults import (
     BATCH_FAULTS,
     FAULTS,
     FILE_FAULTS,
+    LIVE_FAULTS,
     QUIRKS,
 )
 from vibe_llms.testing.simulator.server import Simulator
@@ -18,7 +19,7 @@ from vibe_llms.testing.simulator.server import Simulator
 
 def main() -> None:
     """Run a simulator until it is interrupted; its first line of output is its URL."""
-    lines = {**FAULTS, **BACKGROUND_FAULTS, **BATCH_FAULTS, **FILE_FAULTS, **QUIRKS}
+    lines = {**FAULTS, **BACKGROUND_FAULTS, **BATCH_FAULTS, **FILE_FAULTS, **LIVE_FAULTS, **QUIRKS}
     names = "\n".join(f"  {name}: {line}" for name, line in lines.items())
     parser = argparse.ArgumentParser(
         prog="python -m vibe_llms.testing.simulator",

@@ -92,6 +92,14 @@ BACKGROUND_FAULTS: Mapping[str, str] = MappingProxyType(
 )
 """Descriptions of faults that affect only answers in the background."""
 
+LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "revised_text": "The complete text of live audio is in capitals, unlike its deltas "
+        "(OpenAI).",
+    }
+)
+"""Descriptions of faults that affect only live audio."""
+
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {
         "prefix_bound_thinking": "Signatures cover the whole earlier conversation, not only the "
@@ -168,11 +176,13 @@ def read_conditions(text: str) -> Conditions:
         name = name.strip()
         if not any(
             name in names
-            for names in (FAULTS, BACKGROUND_FAULTS, BATCH_FAULTS, FILE_FAULTS, QUIRKS)
-        ):
+            for names in (
+                FAULTS, BACKGROUND_FAULTS, BATCH_FAULTS, FILE_FAULTS, LIVE_FAULTS, QUIRKS
+            )
+        ):  # fmt: skip
             raise ValueError(
                 f"Unknown fault or quirk {name!r}; see FAULTS, BACKGROUND_FAULTS, BATCH_FAULTS, "
-                "FILE_FAULTS and QUIRKS."
+                "FILE_FAULTS, LIVE_FAULTS and QUIRKS."
             )
         for implied in _IMPLIED.get(name, ()):
             values.setdefault(implied, None)

@@ -112,10 +112,9 @@ class DeepgramListen(LiveService):
     def _produce_results(self, *, is_end: bool) -> list[Event]:
         events = []
         for word in self.take_words(is_end=is_end):
-            events += [
-                self._produce_result(word[:2], is_final=False),
-                self._produce_result(word, is_final=True),
-            ]
+            if self.request.query.get("interim_results") == "true":
+                events.append(self._produce_result(word[:2], is_final=False))
+            events.append(self._produce_result(word, is_final=True))
             self._position += 0.5
         if is_end:
             events.append(self._produce_result("", is_final=True))
@@ -262,6 +261,8 @@ class OpenAITranscription(_JsonService):
     def _commit(self) -> list[Event]:
         deltas = self._produce_deltas(self.take_words(is_end=True))
         text, item = self._text, self._item
+        if "revised_text" in self.request.conditions:
+            text = text.upper()
         self._text = self._item = ""
         usage = {
             "type": "tokens", "input_tokens": 30, "output_tokens": count_tokens(text),

@@ -14,7 +14,8 @@ from support.flows.flow_courses import CourseWriter
 from support.flows.flow_graphs import draw
 from vibe_llms.events.flow import FlowStartedEvent, VisitEvent
 from vibe_llms.events.stream import ContentDeltaEvent, ContentKind
-from vibe_llms.interfaces.cli.flows.picture import PictureView, is_drawable
+from vibe_llms.interfaces.cli.chat.tail import is_drawable
+from vibe_llms.interfaces.cli.flows.picture import PictureView
 from vibe_llms.interfaces.cli.flows.rows import order_nodes
 
 DIAGRAM = """graph TD

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
 
+import pyte
 import pytest
 from click.testing import CliRunner, Result
 
@@ -121,6 +125,55 @@ def test_a_pipe_that_stays_open_is_transcribed_while_it_is_written() -> None:
         program.stdin.close()
         assert program.stdout.read() == b"is closed.\n"
     assert program.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_text_that_may_still_change() -> None:
+    ours, theirs = os.openpty()
+    arguments = [sys.executable, "-m", "vibe_llms", "transcribe", *LISTENER]
+    program = subprocess.Popen(
+        [*arguments, "--sample-rate", "24000"],
+        stdin=subprocess.PIPE,
+        stdout=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    screen = pyte.Screen(80, 24)
+    stream = pyte.ByteStream(screen)
+    with program:
+        assert program.stdin is not None
+        program.stdin.write(b"".join(bytes((0, byte ^ 0x80)) * 240 for byte in b"The bri"))
+        program.stdin.flush()
+        while "The bri" not in screen.display[0]:  # the word is not complete
+            assert select.select([ours], [], [], 60)[0]
+            stream.feed(os.read(ours, 1000))
+        program.stdin.write(b"".join(bytes((0, byte ^ 0x80)) * 240 for byte in b"dge."))
+        program.stdin.close()
+        with contextlib.suppress(OSError):  # the end
+            while data := os.read(ours, 1000):
+                stream.feed(data)
+    os.close(ours)
+    assert program.returncode == 0
+    assert [line.strip() for line in screen.display[:2]] == ["The bridge.", ""]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["text", "srt"])
+def test_a_transcript_sends_no_commands_to_a_terminal(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "talk.wav"
+    run("speak", "Closed \x1b[2J now.", *SPEAKER, "-o", str(path))
+    ours, theirs = os.openpty()
+    arguments = ["transcribe", str(path), *LISTENER, "--format", form]
+    subprocess.run([sys.executable, "-m", "vibe_llms", *arguments], stdout=theirs, check=True)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end
+        while data := os.read(ours, 1000):
+            shown += data
+    os.close(ours)
+
+    assert b"Closed" in shown
+    assert b"\x1b" not in shown
 
 
 @pytest.mark.slow

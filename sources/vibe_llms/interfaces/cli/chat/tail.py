@@ -59,6 +59,11 @@ _BEGIN_CUTTING, _END_CUTTING = "\x1b[?7l", "\x1b[?7h"
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def is_drawable(file: TextIO) -> bool:
+    """Return whether the stream is a terminal with cursor movement."""
+    return file.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
+
+
 @frozen
 class ScreenLine:
     """One line as sent to the terminal, and its width in columns."""

@@ -17,12 +17,13 @@ from vibe_llms.interfaces.cli.options import (
     json_option,
     strict_option,
 )
-from vibe_llms.interfaces.cli.output import write_json
+from vibe_llms.interfaces.cli.output import sanitize, write_json
 from vibe_llms.interfaces.cli.texts import describe_call, report_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from vibe_llms.interfaces.cli.text_tail import TextTail
     from vibe_llms.messages.contents import AudioContent
     from vibe_llms.messages.transcripts import Transcript
     from vibe_llms.providers.piece_streams import PieceStream
@@ -72,7 +73,8 @@ async def transcribe(path: str | None, **options: Any) -> None:
 
     The text is written as it arrives, if the vendor streams it. Audio from a
     pipe that stays open is sent while it is recorded, if the vendor supports
-    that; with --strict, the pipe is read to its end first.
+    that; a terminal also shows the text that may still change. With --strict,
+    the pipe is read to its end first.
     """
     if path is None and sys.stdin.isatty():
         raise click.UsageError("The audio is missing. Name a file, or use a pipe.")
@@ -103,8 +105,11 @@ async def transcribe(path: str | None, **options: Any) -> None:
             transcript = await transcriber.transcribe(audio)
         else:
             live_rate = None if isinstance(audio, AudioContent) else rate
-            async with transcriber.stream(audio, sample_rate=live_rate) as stream:
-                transcript = await _follow(stream, is_shown=is_shown)
+            view = _produce_view() if is_shown and not isinstance(audio, AudioContent) else None
+            async with transcriber.stream(
+                audio, sample_rate=live_rate, interim=view is not None
+            ) as stream:
+                transcript = await _follow(stream, is_shown=is_shown, view=view)
     if output:
         from vibe_llms.foundation.files import write_file
 
@@ -112,7 +117,7 @@ async def transcribe(path: str | None, **options: Any) -> None:
     if options["as_json"]:
         write_json(_describe(transcript))
     elif form in _TIMED and not output:
-        sys.stdout.write(_encode(transcript, form).decode())
+        _write(_encode(transcript, form).decode())
     report_result(transcript, output or f"{len(transcript.text.split())} words")
 
 
@@ -142,14 +147,51 @@ async def _read_audio(
     return audio
 
 
-async def _follow(stream: PieceStream[Transcript], *, is_shown: bool) -> Transcript:
+def _produce_view() -> TextTail | None:
+    """Return the view for text that may still change; ``None`` if standard output has none."""
+    from vibe_llms.interfaces.cli.chat.tail import is_drawable
+
+    if not is_drawable(sys.stdout):
+        return None
+    import shutil
+
+    from vibe_llms.interfaces.cli.text_tail import TextTail
+
+    return TextTail(sys.stdout, shutil.get_terminal_size)
+
+
+async def _follow(
+    stream: PieceStream[Transcript], *, is_shown: bool, view: TextTail | None
+) -> Transcript:
     """Return the transcript; write the text to standard output as it arrives, if wanted."""
+    if view is not None:
+        return await _draw(stream, view)
     if is_shown:
         async for text in stream:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        sys.stdout.write("\n")
+            _write(text)
+        _write("\n")
     return await stream.result()
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(sanitize(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+async def _draw(stream: PieceStream[Transcript], view: TextTail) -> Transcript:
+    """Show the text on a terminal as it arrives, with the text that may still change."""
+    try:
+        async for text in stream:
+            if isinstance(text, str):
+                view.add(text)
+            else:
+                view.show(text.text)
+    finally:
+        view.finish()
+    transcript = await stream.result()
+    # Only the view asked for such texts, not the user.
+    losses = [loss for loss in transcript.losses if loss.path != "interim"]
+    return attrs.evolve(transcript, losses=losses)
 
 
 def _encode(transcript: Transcript, file_format: str) -> bytes:

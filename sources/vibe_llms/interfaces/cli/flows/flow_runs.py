@@ -16,10 +16,11 @@ from vibe_llms.flows.adapter import UniversalAdapter
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
+from vibe_llms.interfaces.cli.chat.tail import is_drawable
 from vibe_llms.interfaces.cli.errors import ExitCode, classify_error
 from vibe_llms.interfaces.cli.flows.line_view import LineView
 from vibe_llms.interfaces.cli.flows.options import BOUNDS
-from vibe_llms.interfaces.cli.flows.picture import PictureView, is_drawable
+from vibe_llms.interfaces.cli.flows.picture import PictureView
 from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.output import mark_error, note, sanitize, write, write_json
 from vibe_llms.interfaces.cli.program import compose_command

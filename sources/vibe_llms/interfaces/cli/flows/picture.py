@@ -168,11 +168,6 @@ class PictureView:
         return " · ".join(describe_whole(self._course.total, self._course.measure(now)))
 
 
-def is_drawable(file: TextIO) -> bool:
-    """Return whether the stream is a terminal with cursor movement."""
-    return file.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
-
-
 def _choose(rows: Sequence[NodeRow], room: int) -> Sequence[NodeRow]:
     """Return as many rows as fit, centred on the running one."""
     room = max(1, room)
