@@ -8,21 +8,40 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import attrs
 
 from vibe_llms.dialects.calls import Piece, produce_origin
 from vibe_llms.dialects.payloads import read_bytes
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.optional_packages import needing
+from vibe_llms.foundation.wav import wrap_pcm
 from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
-from vibe_llms.messages.transcripts import Transcript, TranscriptionRequest, TranscriptPart
+from vibe_llms.messages.transcripts import (
+    LiveTranscriptionRequest,
+    Transcript,
+    TranscriptionRequest,
+    TranscriptionSettings,
+    TranscriptPart,
+)
 from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.providers.live_streams import open_in_parts
+from vibe_llms.providers.local.sections import SectionCutter, read_sections
 from vibe_llms.providers.piece_streams import PieceStream
 
 _FILES: Final = ("config.json", "tokenizer.json", "vocabulary.txt")
 _LANGUAGES: Final = (None, "en", "english")
+_IN_SECTIONS: Final = (
+    "the model takes it only as a whole: it was transcribed in sections that end at pauses, each "
+    "without the sound of the others"
+)
+_PROMPT_CHARACTERS: Final = 200
+"""Maximum length of the text before a section that is in its prompt."""
+_PROMPT_SEGMENTS: Final = 20
 
 
 class LocalTranscriber:
@@ -56,21 +75,68 @@ class LocalTranscriber:
             refuse_losses(losses)
         return PieceStream(self._transcribe(request, losses))
 
+    def stream_live(
+        self, request: LiveTranscriptionRequest, pieces: AsyncIterable[bytes]
+    ) -> PieceStream[Transcript]:
+        """Transcribe audio while it is recorded, section by section.
+
+        Other audio than samples is transcribed once it is complete.
+
+        Raises:
+            TranslationLossError: The request is strict.
+        """
+        if request.sample_rate is None:
+            reason = f"the model takes live audio only as samples, not as {request.mime_type}"
+            return open_in_parts(self, request, pieces, reason)
+        losses = [Loss(kind=LossKind.COERCED, path="audio", reason=_IN_SECTIONS)]
+        if request.interim:
+            reason = "the model hears a section only once it is complete"
+            losses.append(Loss(kind=LossKind.DROPPED, path="interim", reason=reason))
+        losses += _survey_losses(request)
+        if request.strict:
+            refuse_losses(losses)
+        return PieceStream(self._transcribe_live(request, request.sample_rate, pieces, losses))
+
     async def _transcribe(
         self, request: TranscriptionRequest, losses: Sequence[Loss]
     ) -> AsyncIterator[Piece | Transcript]:
         data = read_bytes(request.audio, "audio")
         library = await asyncio.to_thread(self._load)
+        found = _FoundSegments()
         segments, seconds = await asyncio.to_thread(library.begin, data, request)
-        found: list[Any] = []
         while (segment := await asyncio.to_thread(library.advance, segments)) is not None:
-            found.append(segment)
-            yield segment.text.lstrip() if len(found) == 1 else segment.text
-        words = [word for segment in found for word in segment.words or ()]
-        yield Transcript(
-            text="".join(segment.text for segment in found).strip(),
-            segments=map(_read_segment, found if request.timestamps == "segment" else ()),
-            words=map(_read_word, words),
+            yield found.add(segment)
+        yield self._build(found, request, seconds, losses)
+
+    async def _transcribe_live(
+        self,
+        request: LiveTranscriptionRequest,
+        rate: int,
+        pieces: AsyncIterable[bytes],
+        losses: Sequence[Loss],
+    ) -> AsyncIterator[Piece | Transcript]:
+        library = await asyncio.to_thread(self._load)
+        found, cutter = _FoundSegments(), SectionCutter(rate)
+        async with aclosing(cast(Any, read_sections(cutter, pieces))) as sections:
+            async for section in sections:
+                call = attrs.evolve(request, prompt=found.continue_prompt(request.prompt))
+                data = wrap_pcm(section.samples, rate)
+                segments, _ = await asyncio.to_thread(library.begin, data, call)
+                while (segment := await asyncio.to_thread(library.advance, segments)) is not None:
+                    yield found.add(segment, section.start)
+        yield self._build(found, request, cutter.seconds, losses)
+
+    def _build(
+        self,
+        found: _FoundSegments,
+        request: TranscriptionSettings,
+        seconds: float,
+        losses: Sequence[Loss],
+    ) -> Transcript:
+        return Transcript(
+            text="".join(found.texts).strip(),
+            segments=found.segments if request.timestamps == "segment" else (),
+            words=found.words,
             language="en",
             seconds=seconds,
             origin=produce_origin(self._descriptor, "local", None),
@@ -78,7 +144,40 @@ class LocalTranscriber:
         )
 
 
-def _survey_losses(request: TranscriptionRequest) -> list[Loss]:
+class _FoundSegments:
+    """The segments of a transcript so far.
+
+    Attributes:
+        texts: Their texts, each with the space before it.
+        segments, words: Segments and words with their times.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.segments: list[TranscriptPart] = []
+        self.words: list[TranscriptPart] = []
+
+    def add(self, segment: Any, start: float = 0.0) -> str:
+        """Add a segment of the library, and return its text as a piece.
+
+        Args:
+            start: Beginning of its audio, in seconds.
+        """
+        text: str = segment.text if self.texts else segment.text.lstrip()
+        self.texts.append(text)
+        self.segments.append(_read_part(segment, segment.text, start))
+        self.words += (_read_part(word, word.word, start) for word in segment.words or ())
+        return text
+
+    def continue_prompt(self, prompt: str | None) -> str | None:
+        """Return the prompt for the next section: the given one, and the end of the text."""
+        last = "".join(self.texts[-_PROMPT_SEGMENTS:])
+        if len(last) > _PROMPT_CHARACTERS:
+            last = last[-_PROMPT_CHARACTERS:].partition(" ")[2]  # begin with a whole word
+        return " ".join(filter(None, (prompt, last))) or None
+
+
+def _survey_losses(request: TranscriptionSettings) -> list[Loss]:
     losses = []
     if request.translates:
         reason = "the model understands English only"
@@ -89,12 +188,10 @@ def _survey_losses(request: TranscriptionRequest) -> list[Loss]:
     return losses
 
 
-def _read_segment(segment: Any) -> TranscriptPart:
-    return TranscriptPart(start=segment.start, end=segment.end, text=segment.text.strip())
-
-
-def _read_word(word: Any) -> TranscriptPart:
-    return TranscriptPart(start=float(word.start), end=float(word.end), text=word.word.strip())
+def _read_part(part: Any, text: str, start: float) -> TranscriptPart:
+    return TranscriptPart(
+        start=start + float(part.start), end=start + float(part.end), text=text.strip()
+    )
 
 
 class WhisperLibrary:
@@ -120,7 +217,7 @@ class WhisperLibrary:
             str(weights.parent), device="cpu", compute_type="int8", files=files
         )
 
-    def begin(self, data: bytes, request: TranscriptionRequest) -> tuple[Any, float]:
+    def begin(self, data: bytes, request: TranscriptionSettings) -> tuple[Any, float]:
         """Decode audio; return an iterator of the segments, and the length in seconds. Blocks.
 
         Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.messages.contents import AudioContent
 from vibe_llms.messages.speeches import SpeechRequest
-from vibe_llms.messages.transcripts import TranscriptionRequest
+from vibe_llms.messages.transcripts import LiveTranscriptionRequest, TranscriptionRequest
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.local import produce_provider, weights
 from vibe_llms.providers.local.pins import ESPEAK_PINS, WHISPER
@@ -155,6 +156,40 @@ async def test_what_is_spoken_is_transcribed(tmp_path: Path) -> None:
     assert words.words[0].text == "Good"
     assert segments.seconds == pytest.approx(3.9, abs=1)
     assert [loss.path for loss in lost.losses] == ["translates", "language"]
+
+
+@pytest.mark.transcription
+async def test_what_is_spoken_is_transcribed_while_it_is_recorded(tmp_path: Path) -> None:
+    lend_folder(WHISPER, tmp_path / "data")
+    client, speaker = await access_speaker(tmp_path)
+    heard = asyncio.Event()
+    texts = ("The bridge is closed today.", "Please take the ferry.")
+    try:
+        speeches = [
+            await speaker.call(SpeechRequest(text=text, file_format="pcm")) for text in texts
+        ]
+        rate = int(speeches[0].audio.mime_type.rpartition("=")[2])
+
+        async def record() -> AsyncIterator[bytes]:
+            yield speeches[0].data + bytes(2 * rate)
+            await heard.wait()
+            yield speeches[1].data
+
+        transcriber = await client.access("", Genus.TRANSCRIBER)
+        request = LiveTranscriptionRequest(
+            mime_type="audio/pcm", sample_rate=rate, timestamps="word"
+        )
+        async with transcriber.stream_live(request, record()) as stream:
+            first = await anext(stream)
+            heard.set()
+            transcript = await stream.result()
+    finally:
+        await client.close()
+
+    assert "bridge is closed" in first
+    assert "ferry" in transcript.text[len(first) :]
+    ferry = next(word for word in transcript.words if "ferry" in word.text)
+    assert ferry.start > len(speeches[0].data) / 2 / rate + 0.5
 
 
 def test_without_its_package_the_transcriber_tells_how_to_install_it(
