@@ -12,6 +12,7 @@ import os
 import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
@@ -30,15 +31,22 @@ def say(word: str) -> None:
 
 
 async def ask(authorizer: Authorizer, key: str, turn: int) -> None:
-    """Asks once: three are answered, and the fourth is not sent."""
-    grant = await authorizer.authorize(produce_arrival(key))
-    reservation = await grant.reserve(produce_demand(cents="0.5"))
+    """Asks once: of four, two are answered, one is settled later, and the last is not sent."""
+    grant: Any = await authorizer.authorize(produce_arrival(key))
+    reservation: Any = await grant.reserve(produce_demand(cents="0.5"))
     await asyncio.sleep(0)
     if turn % 4 == 3:
         await reservation.release()
         return
     say("sent")
     await asyncio.sleep(0)
+    if turn % 4 == 2:
+        name = os.urandom(8).hex()
+        await reservation.defer(name)
+        say(f"deferred {name}")
+        if await grant.settle_deferred(name, produce_usage(), Decimal("0.25")):
+            say("settled")
+        return
     await reservation.settle(produce_usage(), Decimal("0.25"))
     say("settled")
 

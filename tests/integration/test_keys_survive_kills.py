@@ -15,7 +15,7 @@ import pytest
 
 from support.gateways.key_holders import count_open_requests, create_key, sum_spending
 from support.quality.properties import STEP
-from vibe_llms.daemons.keys.charges import KeySpending
+from vibe_llms.daemons.keys.charges import ActualUsage, KeySpending
 from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.daemons.keys.texts import extract_identity
@@ -53,6 +53,16 @@ def judge(account: KeyAccount, said: Counter[str], at_once: int) -> KeySpending:
     return whole
 
 
+def settle_all(directory: Path, said: Counter[str]) -> KeySpending:
+    """Settles what was deferred, as if each client retrieved its answer again."""
+    ledger = KeyLedger(directory, read_clock=time.monotonic, read_time=time.time)
+    with closing(ledger):
+        for line in said:
+            if line.startswith("deferred "):
+                ledger.correct(line.split()[1], ActualUsage(7, 5, Decimal("0.25")))
+        return sum_spending(ledger.survey())
+
+
 @pytest.mark.slow
 def test_processes_killed_at_random_forget_nothing(tmp_path: Path) -> None:
     """Three at a time, each after another number of its lines, over keys with and without bounds;
@@ -76,6 +86,11 @@ def test_processes_killed_at_random_forget_nothing(tmp_path: Path) -> None:
 
     whole = judge(survey(tmp_path), said, at_once=4 * deaths)
     assert survey(tmp_path) == survey(tmp_path)
+    later = settle_all(tmp_path, said)
+    assert sum_spending(survey(tmp_path)) == later == settle_all(tmp_path, said)
+    judge(survey(tmp_path), said, at_once=4 * deaths)
+    asked = (whole.requests + whole.perhaps_requests, later.requests + later.perhaps_requests)
+    assert asked[0] == asked[1]
     assert whole.perhaps_requests > 0
     assert whole.requests > 20
     assert list((tmp_path / "journals").iterdir()) == []

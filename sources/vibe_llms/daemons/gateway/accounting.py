@@ -41,6 +41,8 @@ async def _settle(call: GatewayCall, reservation: Reservation, *, is_unbilled: b
     record = call.record
     if not record.way or record.status >= 400 or is_unbilled:
         await reservation.release()
+    elif call.is_deferred and record.is_estimated:
+        await reservation.settle(None, None)
     else:
         record.cents = price_in_cents(record.usage, call.upstream.model.descriptor)
         await reservation.settle(record.usage, record.cents)

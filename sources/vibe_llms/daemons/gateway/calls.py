@@ -63,6 +63,7 @@ class GatewayCall:
         upstream: The model to ask; set by ``find_upstream``, or for each attempt by ``fall_back``.
         recorder: Set by ``cache``: receives a copy of the answer.
         reservation: Set by ``account``.
+        is_deferred: Whether the reservation stands until the usage is final, perhaps later.
     """
 
     grant: Grant | None = None
@@ -72,6 +73,7 @@ class GatewayCall:
     upstream: Upstream
     recorder: AnswerRecorder | None = None
     reservation: Reservation | None = None
+    is_deferred = False
 
     def __init__(
         self,

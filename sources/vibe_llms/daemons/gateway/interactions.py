@@ -1,7 +1,7 @@
 """Stored interactions: their upstream stores them, and the gateway records whose they are.
 
 A client can retrieve, cancel and delete its own interactions. One in the background is returned at
-once.
+once, and its usage is settled when it is retrieved.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from vibe_llms.daemons.bodies import decode_lenient
 from vibe_llms.daemons.gateway.calls import GatewayCall, skipped_if
 from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.interaction_usage import BackgroundSink, RetrievalSink, is_over
 from vibe_llms.daemons.gateway.responses.endpoints import pass_to_upstream, wants_stream
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.gateway.responses.response_streams import StreamReader
@@ -31,11 +32,13 @@ from vibe_llms.dialects.backgrounds import BackgroundFormat
 from vibe_llms.dialects.interactions.quirks import PROTOCOL
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.foundation.portal import finish
+from vibe_llms.plugins.specification.daemons import Grant
 from vibe_llms.providers.remote_models import RemoteModel
 
 
 class _Options(msgspec.Struct):
     store: bool | None = None
+    background: bool | None = None
     previous_interaction_id: str | None = None
 
 
@@ -67,8 +70,11 @@ async def _keep(call: GatewayCall, storage: ResponseStorage) -> None:
         await call.proceed()
         return
     call.request = replace(call.request, is_retrievable=True)
+    reader = InteractionReader(storage.limits)
     sink = UpstreamSink(storage, call.record.subject, upstream.address)
-    storing = StoringCall(call.http, sink, InteractionReader(storage.limits))
+    if options.background:
+        sink = BackgroundSink(storage, call, reader)
+    storing = StoringCall(call.http, sink, reader)
     call.http = storing
     try:
         await call.proceed()
@@ -101,12 +107,13 @@ def _read_options(body: bytes) -> _Options:
 
 
 class InteractionReader(StreamReader):
-    """Reads the id of a streamed interaction."""
+    """Reads the id of a streamed interaction, and its end."""
 
     def _read(self, event: Mapping[str, Any]) -> None:
         interaction = event.get("interaction")
         if isinstance(interaction, dict) and interaction.get("id"):
             self.response = interaction
+            self.is_over = is_over(interaction)
 
     def compose(self) -> Fields:
         """Return the interaction without its steps, which the upstream stores."""
@@ -130,22 +137,40 @@ class InteractionEndpoints:
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
         """Return an interaction, or its events. Raises ConverseError."""
         wants_stream(call.query)
-        await self._pass(call, record, await self._find(call, record))
+        await self._read(call, record)
 
     async def cancel(self, call: HttpCall, record: CallRecord) -> None:
         """Cancel an interaction in the background. Raises ConverseError."""
-        await self._pass(call, record, await self._find(call, record), is_cancellation=True)
+        await self._read(call, record, is_cancellation=True)
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
         """Delete an interaction. Raises ConverseError."""
-        found = await self._find(call, record)
+        _, found = await self._find(call, record)
         await self._pass(call, record, found)
         if call.status < 400:
             await self._storage.delete(found)
 
-    async def _find(self, call: HttpCall, record: CallRecord) -> GatewayResponse:
+    async def _read(
+        self, call: HttpCall, record: CallRecord, *, is_cancellation: bool = False
+    ) -> None:
+        """Return an interaction; settle the usage of one in the background that has ended."""
+        grant, found = await self._find(call, record)
+        if not found.is_in_background:
+            await self._pass(call, record, found, is_cancellation=is_cancellation)
+            return
+        upstream = await self._gateway.upstreams.reach(found.address)
+        reader = InteractionReader(self._storage.limits)
+        reader.response = {"id": found.id}  # a stream may begin in the middle
+        sink = RetrievalSink(self._storage, found, grant, upstream.model.descriptor, reader)
+        settling = StoringCall(call, sink, reader)
+        await self._pass(settling, record, found, is_cancellation=is_cancellation)
+        record.usage, record.cents = sink.usage, sink.cents
+
+    async def _find(
+        self, call: HttpCall, record: CallRecord
+    ) -> tuple[Grant | None, GatewayResponse]:
         record.face = self._face.name
-        await self._gateway.authorize(call, record)
+        grant = await self._gateway.authorize(call, record)
         call.watch_client()
         identity = call.names["id"]
         found = ensure_own(
@@ -154,7 +179,7 @@ class InteractionEndpoints:
         upstream = await self._gateway.upstreams.reach(found.address)
         if found.conversation or not can_pass_through(upstream.model, PROTOCOL):
             raise UnknownNameError(kind="interaction", name=identity)  # it is of Responses
-        return found
+        return grant, found
 
     async def _pass(
         self,

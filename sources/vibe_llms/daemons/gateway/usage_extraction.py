@@ -11,6 +11,7 @@ import msgspec
 
 from vibe_llms.daemons.gateway.estimating import OUTPUT_BYTES_PER_TOKEN, raise_output
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
+from vibe_llms.dialects.interactions.tables import RUNNING
 from vibe_llms.exceptions import ConverseError, LimitError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_errors import UNREADABLE
@@ -50,6 +51,13 @@ def _find_interactions(fields: _Fields, previous: _Fields | None) -> _Fields | N
     interaction = fields.get("interaction")
     whole = interaction if isinstance(interaction, Mapping) else fields
     return whole.get("usage") or previous
+
+
+def _is_final_interaction(fields: _Fields) -> bool:
+    # One that runs in the background may report its usage so far.
+    interaction = fields.get("interaction")
+    whole = interaction if isinstance(interaction, Mapping) else fields
+    return whole.get("status") not in RUNNING
 
 
 def _find_ollama(fields: _Fields, previous: _Fields | None) -> _Fields | None:
@@ -133,7 +141,9 @@ _FORMATS: Final[Mapping[str, _UsageFormat]] = {
     "generate_content": _UsageFormat(
         mark=b'"usageMetadata"', find=_find_gemini, is_final=_is_final_by_reason
     ),
-    "interactions": _UsageFormat(mark=b'"usage"', find=_find_interactions, is_field=True),
+    "interactions": _UsageFormat(
+        mark=b'"usage"', find=_find_interactions, is_final=_is_final_interaction, is_field=True
+    ),
     "ollama_chat": _UsageFormat(mark=b'eval_count"', find=_find_ollama),
     "bedrock": _UsageFormat(mark=b'"usage"', find=_find_chat, is_field=True),
 }
@@ -169,8 +179,13 @@ def _is_empty(usage: Usage) -> bool:
     return usage.total_input_tokens is None and usage.total_output_tokens is None
 
 
-def _normalize(protocol: str, found: object) -> Usage | None:
+def normalize_usage(protocol: str, found: object) -> Usage | None:
     """Normalize the usage that a protocol reports; return ``None`` for none, or invalid usage."""
+    usage = _normalize(protocol, found)
+    return None if usage is None or _is_empty(usage) else usage
+
+
+def _normalize(protocol: str, found: object) -> Usage | None:
     if not isinstance(found, dict):
         return None
     protocol, found = _find_protocol(protocol, found)
@@ -203,8 +218,7 @@ def read_usage(protocol: str, body: bytes) -> Usage | None:
             found = _FIELD.decode(body).usage if usage_format.is_field else None
         except UNREADABLE:
             return None
-    usage = _normalize(protocol, found)
-    return None if usage is None or _is_empty(usage) else usage
+    return normalize_usage(protocol, found)
 
 
 class _Units(msgspec.Struct):

@@ -8,22 +8,21 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.keys.administration import KeyAdministration
 from vibe_llms.daemons.keys.admitting import AdmissionGate
-from vibe_llms.daemons.keys.bounds import DAY_SECONDS
 from vibe_llms.daemons.keys.charges import (
+    DAY_SECONDS,
     ActualUsage,
     Charge,
     bound_cents,
     bound_tokens,
     clean_model,
+    write_day,
 )
 from vibe_llms.daemons.keys.journal import FOLDER, KeyJournal
 from vibe_llms.daemons.keys.ledger import AdmissionRequest, KeyLedger
@@ -149,7 +148,7 @@ class KeyAuthorizer:
         _ensure_model(key, demand.model)
         charge = Charge(
             identity,
-            _write_day(int(self._tell_time() // DAY_SECONDS)),
+            write_day(int(self._tell_time() // DAY_SECONDS)),
             clean_model(demand.address),
             bound_tokens(demand.input_tokens),
             bound_tokens(demand.output_tokens or 0),
@@ -163,7 +162,11 @@ class KeyAuthorizer:
             request = AdmissionRequest(key, charge, journal.name, number, demand.is_paced)
             await self._gate.admit(request, journal)
         self._is_dirty.set()
-        return KeyReservation(journal, number, self._is_dirty)
+        return KeyReservation(journal, number, self._is_dirty, self._ledger)
+
+    async def settle_deferred(self, name: str, usage: ActualUsage) -> bool:
+        """Replace the reservation of a deferred request by its actual usage, once."""
+        return await asyncio.to_thread(self._ledger.correct, name, usage)
 
     async def close(self) -> None:
         """Add the journal to the sums. Requests under way count as perhaps sent."""
@@ -231,22 +234,47 @@ class KeyGrant:
         """
         return await self._authorizer.reserve(self._identity, demand)
 
+    async def settle_deferred(self, name: str, usage: Usage, cents: Decimal | None) -> bool:
+        """Replace the reservation of a deferred request by its actual usage, once.
+
+        Raises:
+            StoreError: The usage cannot be written; the reservation stays.
+        """
+        return await self._authorizer.settle_deferred(name, _read_usage(usage, cents))
+
 
 class KeyReservation:
     """Reservation of one request."""
 
-    __slots__ = ("_is_dirty", "_journal", "_number")
+    __slots__ = ("_deferred", "_is_dirty", "_journal", "_ledger", "_number")
 
-    def __init__(self, journal: KeyJournal, number: int, is_dirty: asyncio.Event) -> None:
+    def __init__(
+        self, journal: KeyJournal, number: int, is_dirty: asyncio.Event, ledger: KeyLedger
+    ) -> None:
         self._journal, self._number, self._is_dirty = journal, number, is_dirty
+        self._ledger, self._deferred = ledger, ""
+
+    async def defer(self, name: str) -> None:
+        """Settle by the reservation, until the actual usage is known here or by the name.
+
+        Raises:
+            StoreError: This cannot be written; the reservation is as before.
+        """
+        if self._number:
+            await asyncio.to_thread(self._ledger.defer, self._journal.name, self._number, name)
+            self._number, self._deferred = 0, name
+            self._journal.free_number()
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
         """Replace the reservation with the actual usage; unknown parts stay reserved."""
-        counts: tuple[int | None, int | None] = (None, None)
-        if usage is not None:
-            counts = (usage.total_input_tokens, usage.total_output_tokens)
-        inputs, outputs = (None if count is None else bound_tokens(count) for count in counts)
-        self._end(ActualUsage(inputs, outputs, bound_cents(cents)))
+        actual = _read_usage(usage, cents)
+        if not self._deferred:
+            self._end(actual)
+        elif usage is not None:
+            try:
+                await asyncio.to_thread(self._ledger.correct, self._deferred, actual)
+            except StoreError as error:  # the reservation stays
+                _LOGGER.warning("%s", error)
 
     async def release(self) -> None:
         """Cancel the reservation: nothing was sent."""
@@ -263,9 +291,12 @@ class KeyReservation:
         self._is_dirty.set()
 
 
-@lru_cache(4)
-def _write_day(number: int) -> str:
-    return datetime.fromtimestamp(number * DAY_SECONDS, UTC).date().isoformat()
+def _read_usage(usage: Usage | None, cents: Decimal | None) -> ActualUsage:
+    counts: tuple[int | None, int | None] = (None, None)
+    if usage is not None:
+        counts = (usage.total_input_tokens, usage.total_output_tokens)
+    inputs, outputs = (None if count is None else bound_tokens(count) for count in counts)
+    return ActualUsage(inputs, outputs, bound_cents(cents))
 
 
 def _admits(key: Key, model: str) -> bool:

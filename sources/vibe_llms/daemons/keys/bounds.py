@@ -11,7 +11,6 @@ from vibe_llms.daemons.keys.register import Key
 from vibe_llms.exceptions import AccessError, ProviderFault
 
 WINDOW_SECONDS: Final = 60
-DAY_SECONDS: Final = 86_400
 
 
 class Slot(NamedTuple):

@@ -5,12 +5,14 @@ Money is exact: decimals of US cents, never rounded.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Context, Decimal, Inexact
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from vibe_llms.foundation.secrets import redact_name
 
+DAY_SECONDS: Final = 86_400
 _MODEL_CHARACTERS: Final = 200
 
 _EXACT: Final = Context(prec=200, traps=[Inexact])
@@ -94,6 +96,12 @@ def add_spending(one: KeySpending, other: KeySpending) -> KeySpending:
     )
 
 
+def subtract_spending(one: KeySpending, other: KeySpending) -> KeySpending:
+    """Return the difference of two spendings; its parts may be negative."""
+    negative = (_EXACT.minus(each) if isinstance(each, Decimal) else -each for each in other)
+    return add_spending(one, KeySpending(*negative))  # type: ignore[arg-type]  # the types of its fields
+
+
 def add_cents(one: Decimal, other: Decimal) -> Decimal:
     """Return the exact sum of two amounts."""
     return _EXACT.add(one, other)
@@ -124,6 +132,12 @@ def bound_tokens(count: int) -> int:
 def bound_cents(cents: Decimal | None) -> Decimal | None:
     """Return an amount that can be added safely; ``None`` stays."""
     return None if cents is None else min(max(cents, NOTHING), MAX_CENTS)
+
+
+@lru_cache(4)
+def write_day(number: int) -> str:
+    """Return the date (UTC) of a day, from its number since 1970."""
+    return datetime.fromtimestamp(number * DAY_SECONDS, UTC).date().isoformat()
 
 
 def clean_model(address: str) -> str:

@@ -42,6 +42,14 @@ _SCHEMA: Final = (
     " tokens INTEGER NOT NULL, PRIMARY KEY (key, second)) WITHOUT ROWID",
 )
 
+_LATER_TABLES: Final = (
+    # settled requests whose actual usage may become known later; see KeyLedger.defer
+    "CREATE TABLE IF NOT EXISTS deferred (name TEXT PRIMARY KEY, key TEXT NOT NULL,"
+    " day TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER NOT NULL,"
+    " output_tokens INTEGER NOT NULL, cents TEXT) WITHOUT ROWID",
+)
+"""Tables that earlier versions with the same schema do not have, and ignore."""
+
 
 def open_database(path: Path) -> sqlite3.Connection:
     """Open the database for any thread; create a missing database.
@@ -71,8 +79,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == VERSION:
-        return
+    if version != VERSION:
+        _create(connection, path, version)
+    for statement in _LATER_TABLES:
+        connection.execute(statement)
+
+
+def _create(connection: sqlite3.Connection, path: Path, version: int) -> None:
     with transaction(connection):
         if version != 0 or connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
             raise StoreError(

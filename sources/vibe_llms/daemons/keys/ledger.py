@@ -15,15 +15,19 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from vibe_llms.daemons.keys.bounds import DAY_SECONDS, Slot, find_refusal, select_window
+from vibe_llms.daemons.keys.bounds import Slot, find_refusal, select_window
 from vibe_llms.daemons.keys.charges import (
+    DAY_SECONDS,
     NOTHING,
     UNKNOWN,
+    ActualUsage,
     Charge,
     KeySpending,
     add_cents,
     add_spending,
     settle,
+    subtract_spending,
+    write_day,
 )
 from vibe_llms.daemons.keys.database import mapping_errors, open_database, transaction
 from vibe_llms.daemons.keys.journal import (
@@ -38,6 +42,8 @@ from vibe_llms.daemons.keys.register import Key
 from vibe_llms.exceptions import AccessError
 
 _FILE: Final = "spending.sqlite"
+_DEFERRED_DAYS: Final = 366
+"""Age after which the usage of a request can no longer be corrected."""
 _COLUMNS: Final = ", ".join(KeySpending._fields)
 _PLACEHOLDERS: Final = ", ".join("?" * (3 + len(KeySpending._fields)))
 
@@ -218,6 +224,56 @@ class KeyLedger:
             (journal, number, *fields, cents_text, second),
         )
 
+    # --- usage that is known later -----------------------------------------------------------
+
+    def defer(self, journal: str, number: int, name: str) -> None:
+        """Settle a request by its reservation, until :meth:`correct` is called.
+
+        Args:
+            journal, number: The reservation's journal and its number there. Later lines about it
+                are ignored.
+            name: Name of the request for :meth:`correct`, unique in all processes.
+        """
+        with self._lock, mapping_errors(self._path), transaction(self._database):
+            self._add_all()
+            charge = self._end_reservation(journal, EndedRequest(number, UNKNOWN))
+            if charge is None:
+                return
+            self._add_sums({_find_bucket(charge): settle(charge, UNKNOWN)})
+            last = int(self._tell_time() // DAY_SECONDS) - _DEFERRED_DAYS
+            self._database.execute("DELETE FROM deferred WHERE day < ?", (write_day(last),))
+            *fields, cents = charge
+            self._database.execute(
+                "INSERT OR IGNORE INTO deferred VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (name, *fields, None if cents is None else str(cents)),
+            )
+
+    def correct(self, name: str, usage: ActualUsage) -> bool:
+        """Replace the reservation of a deferred request by its actual usage, once.
+
+        The sums change in the transaction that deletes the request, so that no crash can make it
+        count twice.
+
+        Returns:
+            False if there is no deferred request of this name, or it was corrected before.
+        """
+        query = "SELECT 1 FROM deferred WHERE name = ?"
+        with self._lock, mapping_errors(self._path):
+            if self._database.execute(query, (name,)).fetchone() is None:
+                return False  # without the lock of a transaction
+            with transaction(self._database):
+                row = self._database.execute(
+                    "DELETE FROM deferred WHERE name = ? RETURNING"
+                    " key, day, model, input_tokens, output_tokens, cents",
+                    (name,),
+                ).fetchone()
+                if row is None:
+                    return False
+                charge = _read_charge(row)
+                difference = subtract_spending(settle(charge, usage), settle(charge, UNKNOWN))
+                self._add_sums({_find_bucket(charge): difference})
+                return True
+
     # --- folding ---------------------------------------------------------------------------
 
     def _add_all(self) -> None:
@@ -302,8 +358,12 @@ class KeyLedger:
             )
 
 
+def _find_bucket(charge: Charge) -> SpendingBucket:
+    return SpendingBucket(charge.key, charge.day, charge.model)
+
+
 def _add(sums: dict[SpendingBucket, KeySpending], charge: Charge, more: KeySpending) -> None:
-    bucket = SpendingBucket(charge.key, charge.day, charge.model)
+    bucket = _find_bucket(charge)
     sums[bucket] = add_spending(sums[bucket], more) if bucket in sums else more
 
 

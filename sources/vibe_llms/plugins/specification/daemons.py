@@ -65,7 +65,14 @@ class Demand:
 
 
 class Reservation(Protocol):
-    """Reservation of a budget for one request. It is settled or released, once."""
+    """Reservation of a budget for one request. It is settled or released, once.
+
+    A reservation may also have the method ``async def defer(name: str) -> None``, called before it
+    is settled or released: the request's usage may become known only later, perhaps in another
+    process. Until then, the reserved amounts stand. Afterwards, ``settle`` or ``settle_deferred``
+    of a grant replaces them, whichever is called first with the usage. Without the method, the
+    reserved amounts of such a request stand forever.
+    """
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
         """Record the usage of a request that was sent; ``None`` if it is unknown."""
@@ -80,6 +87,10 @@ class Grant(Protocol):
     A grant may also have the attribute ``is_operator``, a bool: whether the client may use the page
     and the routes that operate the daemon, such as those of the gateway below ``/operate``. Without
     the attribute, the client may not.
+
+    Grants whose reservations have ``defer`` have the method ``async def settle_deferred(name: str,
+    usage: Usage, cents: Decimal | None) -> bool``, which replaces the reserved amounts of a
+    deferred request of the same client. It has an effect once; it returns whether it had one.
     """
 
     @property

@@ -88,6 +88,26 @@ class AuthorizerContract:
 
         self._run_with_authorizer(tmp_path, reserve)
 
+    def test_usage_that_is_known_later_counts_once(self, tmp_path: Path) -> None:
+        """An answer in the background is settled when the client retrieves it."""
+
+        async def defer(authorizer: Authorizer) -> None:
+            grant: Any = await self._authorize(authorizer)
+            reservation: Any = await grant.reserve(DEMAND)
+            if not hasattr(reservation, "defer"):
+                return
+            await reservation.defer("late")
+            await reservation.settle(None, None)
+            again: Any = await self._authorize(authorizer)
+            effects = [
+                await again.settle_deferred(name, USAGE, Decimal("0.004"))
+                for name in ("late", "late", "unknown")
+            ]
+            remedy = "Return whether the usage of the request was not known before."
+            require(effects == [True, False, False], f"The effects are {effects}.", remedy)
+
+        self._run_with_authorizer(tmp_path, defer)
+
     def _run_with_authorizer(
         self, directory: Path, check: Callable[[Authorizer], Awaitable[None]]
     ) -> None:

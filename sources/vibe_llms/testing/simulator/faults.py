@@ -88,6 +88,8 @@ BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
 BACKGROUND_FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "background_polls": "=n: a response in the background is complete after n polls (1).",
+        "partial_usage": "A response reports a part of its usage before it is complete "
+        "(Interactions).",
     }
 )
 """Descriptions of faults that affect only answers in the background."""

@@ -154,6 +154,8 @@ def _write_interaction(
         "model": prompt.model,
     }
     if started:
+        if "partial_usage" in request.conditions:
+            interaction["usage"] = {"total_input_tokens": 1, "total_output_tokens": 0}
         return interaction
     if failed:
         interaction["errors"] = [FAILURE]
