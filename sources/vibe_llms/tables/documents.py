@@ -154,8 +154,6 @@ def parse_document(raw: bytes, place: str) -> Document:
         refuse(place, f"Invalid TOML: {error}.")
     except RecursionError:
         refuse(place, "Invalid TOML: arrays or tables nest too deeply.")
-    except ValueError as error:  # a number of thousands of digits
-        refuse(place, f"Invalid TOML: {str(error).partition(';')[0]}.")
 
 
 def refuse(place: str, message: str, line: int = 0) -> NoReturn:
