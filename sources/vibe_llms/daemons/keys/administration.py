@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.daemons.keys.descriptions import KeyDescription, describe_key
@@ -25,13 +24,12 @@ class KeyAdministration:
     The disk is used in threads. Changes apply to the next request in every process.
 
     Args:
-        directory: Folder of the authorizer.
-        read_time: Returns seconds since 1970.
+        register: The keys; the authorizer may use it, too.
     """
 
-    def __init__(self, directory: Path, *, read_time: Callable[[], float] = time.time) -> None:
-        self._directory, self._tell_time = directory, read_time
-        self._register = Register(directory, read_time)
+    def __init__(self, register: Register) -> None:
+        self._register = register
+        self._directory, self._tell_time = register.directory, register.read_time
 
     async def survey_keys(self) -> list[KeyDescription]:
         """Return all keys. Raises ConfigurationError if the file of keys is invalid."""

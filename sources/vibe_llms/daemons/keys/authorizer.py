@@ -80,7 +80,6 @@ class KeyAuthorizer:
         disk: Disk | None = None,
         compare: Compare = hmac.compare_digest,
     ) -> None:
-        self._directory = directory
         self._register = Register(directory, read_time)
         self._register.load()
         self._ledger = KeyLedger(directory, read_clock=read_clock, read_time=read_time)
@@ -102,7 +101,7 @@ class KeyAuthorizer:
     @property
     def administration(self) -> KeyAdministration:
         """Administration of the keys, for an operator."""
-        return KeyAdministration(self._directory, read_time=self._tell_time)
+        return KeyAdministration(self._register)
 
     async def authorize(self, arrival: Arrival) -> KeyGrant:
         """Return the grant of a key.
