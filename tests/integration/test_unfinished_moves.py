@@ -227,3 +227,21 @@ async def test_a_deleted_parent_is_not_answered(
     await let_a_daemon_look(tmp_path)
     assert (await other.runs.find(fork)).state == "stopped"
     assert count_answers(other) == 0
+
+
+async def test_a_resumed_parent_resumes_its_fork(tmp_path: Path) -> None:
+    """A client that has not followed yet gets its answer, and no second one."""
+    premises = Premises(furnish(tmp_path))
+    premises.host.on_continued = lambda fork: None  # type: ignore[attr-defined]
+    parent = await begin(premises)
+    fork = (await premises.wait(parent, "ended")).continued_in
+    await premises.host.close()
+    other = visit(tmp_path)
+    await other.runs.stop(parent)
+    assert (await other.runs.find(fork)).state == "stopped"
+    async with Premises(tmp_path) as premises:
+        for _ in range(2):
+            before = (await premises.runs.find(fork)).sequence
+            await premises.runs.resume(parent)
+            await premises.wait(fork, "ended", after=before)
+            assert count_answers(premises) == 1
