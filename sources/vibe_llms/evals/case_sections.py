@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from vibe_llms.conversations.exchange.pages import compose_facts
-from vibe_llms.conversations.lineage.differences import compare_words
+from vibe_llms.conversations.lineage.differences import Change, compare_words
 from vibe_llms.evals.comparing import CaseDifference, EvalChange
 from vibe_llms.evals.reports import CaseRecord, EvalReport
 from vibe_llms.evals.statistics import PassRate
@@ -19,10 +19,17 @@ _TEXT_LIMIT: Final = 20_000
 """Number of characters to which answers and prompts are cut."""
 
 _DIFF_LIMIT: Final = 2_000_000
-"""Number of characters of all answers that are compared word by word."""
+"""Number of characters of all answers and prompts that are compared word by word."""
 
 _OTHERS_LIMIT: Final = 20
 """Number of further answers that a case shows."""
+
+_MARKS: Final[Mapping[Change, str]] = {
+    "equal": "{}",
+    "removed": "<del>{}</del>",
+    "added": "<ins>{}</ins>",
+}
+"""Pieces of a text that contains both versions."""
 
 STATE_MARKS: Final = {
     TrialState.PASSED: ("done", "✓ passed"),
@@ -49,7 +56,8 @@ class CaseSections:
 
     def __init__(self, report: EvalReport, earlier: EvalReport | None) -> None:
         self._is_compared = earlier is not None
-        self._records = {each.name: each for each in (*(earlier or report).cases, *report.cases)}
+        self._before = {each.name: each for each in (earlier or report).cases}
+        self._records = {**self._before, **{each.name: each for each in report.cases}}
         self._trials = _group(report)
         self._diff_left = _DIFF_LIMIT
 
@@ -103,11 +111,11 @@ class CaseSections:
             yield f"<dl>{compose_facts(facts)}</dl>"
         if difference.is_edited:
             yield '<p class="hint">The prompt of this case differs from the earlier one.</p>'
-        if record.prompt:
-            yield f'<pre class="prompt" dir="auto">{escape(_cut(record.prompt))}</pre>'
+        if prompt := self._compose_prompt(record):
+            yield f'<pre class="prompt" dir="auto">{prompt}</pre>'
         earlier = difference.earlier if self._is_compared else None
         later = difference.later
-        marked = self._mark_differences(earlier, later)
+        marked = self._mark_differences(_find_text(earlier), _find_text(later))
         columns = [
             self._compose_answer(heading, each, answer)
             for heading, each, answer in (("Before", earlier, marked[0]), ("Now", later, marked[1]))
@@ -118,6 +126,16 @@ class CaseSections:
         single = " single" if len(columns) < 2 else ""
         yield f'<div class="pair{single}">{"".join(columns)}</div>'
         yield from self._compose_others(trials, later)
+
+    def _compose_prompt(self, record: CaseRecord) -> str:
+        """Return the prompt as HTML; words that the earlier one has not, or alone has, marked."""
+        prompt = _cut(record.prompt)
+        earlier = self._before.get(record.name, record)
+        pieces = [
+            _MARKS[change].format(escape(piece))
+            for change, piece in self._compare(_cut(earlier.prompt), prompt)
+        ]
+        return "".join(pieces) or escape(prompt)
 
     def _compose_others(self, trials: Sequence[Trial], shown: Trial | None) -> Iterator[str]:
         others = [each for each in trials if each is not shown]
@@ -131,23 +149,26 @@ class CaseSections:
         if len(others) > _OTHERS_LIMIT:
             yield f'<p class="empty">{len(others) - _OTHERS_LIMIT:,} more repeats.</p>'
 
-    def _mark_differences(self, earlier: Trial | None, later: Trial | None) -> tuple[str, str]:
-        """Return both answers as HTML, with the words that differ marked."""
-        before, now = _find_text(earlier), _find_text(later)
-        if earlier is None or later is None or before == now:
-            return _escape_answer(earlier), _escape_answer(later)
-        self._diff_left -= len(before) + len(now)
-        if self._diff_left < 0 or not before or not now:
-            return _escape_answer(earlier), _escape_answer(later)
+    def _mark_differences(self, before: str, now: str) -> tuple[str, str]:
+        """Return two texts as HTML, with the words that differ marked."""
         old: list[str] = []
         new: list[str] = []
-        for change, piece in compare_words(before, now):
+        for change, piece in self._compare(before, now):
             text = escape(piece)
             if change != "added":
                 old.append(text if change == "equal" else f"<del>{text}</del>")
             if change != "removed":
                 new.append(text if change == "equal" else f"<ins>{text}</ins>")
+        if not old or not new:
+            return escape(before), escape(now)
         return "".join(old), "".join(new)
+
+    def _compare(self, before: str, now: str) -> tuple[tuple[Change, str], ...]:
+        """Compare two texts by words; empty if they are equal, or if too many were compared."""
+        if not before or not now or before == now:
+            return ()
+        self._diff_left -= len(before) + len(now)
+        return () if self._diff_left < 0 else compare_words(before, now)
 
     def _compose_answer(self, heading: str, trial: Trial, answer: str) -> str:
         mark = compose_mark(*STATE_MARKS[trial.state])

@@ -58,6 +58,10 @@ class Evaluation:
         application: Source of models and tools; by default that of this process.
         predicates: Functions that judges and tasks may name as predicates.
         progress: Called after each trial.
+
+    Raises:
+        ConfigurationError: The maximum cost is not an amount, or no case is selected.
+        UnknownNameError: A selected name does not exist.
     """
 
     def __init__(
@@ -75,10 +79,11 @@ class Evaluation:
             if isinstance(getattr(options, name), str):
                 raise TypeError(f"{name} must be a list of names, not a text.")
         self.application = application or access_application()
-        cap = self.options.max_cost
-        if cap is None and suite.max_cost is not None:
-            cap = Decimal(str(suite.max_cost))
-        self.cap = cap
+        cap = suite.max_cost if self.options.max_cost is None else self.options.max_cost
+        self.cap = None if cap is None else Decimal(str(cap))
+        if self.cap is not None and not (self.cap.is_finite() and self.cap >= 0):
+            message = f"It must be a number of dollars of at least 0, not {cap}."
+            raise ConfigurationError.at("max_cost", message)
         self._given_predicates = gather_predicates(predicates)
         self._report_progress = progress
         self._stack = AsyncExitStack()

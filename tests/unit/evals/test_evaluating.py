@@ -255,6 +255,12 @@ async def test_nothing_more_is_sent_after_the_maximum_cost(
     await application.close()
 
 
+@pytest.mark.parametrize("cap", ["nan", "inf", "-1", "-inf"])
+async def test_a_cap_is_an_amount(tmp_path: Path, cap: str) -> None:
+    with pytest.raises(ConfigurationError, match="max_cost: It must be a number of dollars"):
+        await run_in(tmp_path, ask("1?"), max_cost=Decimal(cap))
+
+
 async def test_a_cap_needs_a_price(tmp_path: Path, simulator: SynchronousSimulator) -> None:
     """Without one the run is refused before anything is sent; without a cap it is told."""
     application = produce_application("anthropic", simulator.url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import attrs
@@ -84,6 +85,22 @@ def test_hostile_texts_add_no_markup(text: str) -> None:
         ]
         assert reader.attributes == plain_reader.attributes
         assert any(("evil" if "evil" in text else text) in each for each in reader.texts)
+
+
+def test_an_edited_prompt_shows_what_was_removed_and_added() -> None:
+    """As text, whatever it has; an equal prompt has no marks."""
+    report = produce_report("plain", "Name the <b>longest</b> river.", passed=True)
+    earlier = produce_report("plain", "Name the <b>widest</b> river.", passed=True)
+
+    page = compose_report_page(report, earlier)
+    same = compose_report_page(report, report)
+
+    prompt = re.search(r'<pre class="prompt" dir="auto">(.*?)</pre>', page)
+    assert prompt is not None
+    assert prompt[1].count("<del>") == prompt[1].count("<ins>") > 0
+    without = re.sub("<ins>.*?</ins>", "", prompt[1]).replace("<del>", "").replace("</del>", "")
+    assert without == "Name the &lt;b&gt;widest&lt;/b&gt; river."
+    assert "<del>" not in same
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "?"])
