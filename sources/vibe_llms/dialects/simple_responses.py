@@ -7,6 +7,8 @@ complete when it is first read can also be simple.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -72,3 +74,22 @@ def cut_stream(body: bytes) -> list[bytes] | None:
             return None
         frames.append(line[len(_DATA) :])
     return frames
+
+
+def decode_stream(
+    body: bytes, decode: Callable[[bytes], Any], order: re.Pattern[str]
+) -> tuple[list[bytes], list[Any]] | None:
+    """Return the data of the events of a complete stream, and the decoded events.
+
+    ``None`` if an event has an unusual form, or the events have another order.
+
+    Args:
+        decode: Typed decoder of an event. It fails for an event that is not simple; the class of
+            each event has a letter, its ``code``.
+        order: Order of the letters of the events.
+    """
+    frames = cut_stream(body)
+    if frames is None:
+        return None
+    events = [decode(frame) for frame in frames]
+    return (frames, events) if order.fullmatch("".join([each.code for each in events])) else None

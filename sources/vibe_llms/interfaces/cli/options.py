@@ -252,6 +252,22 @@ def json_option(function: _Function) -> _Function:
     )
 
 
+def produce_limit_option(things: str, default: int = 20) -> Callable[[_Function], _Function]:
+    """Return a decorator that adds ``--limit`` to a command that lists or searches.
+
+    Args:
+        things: The listed things, such as ``runs``.
+    """
+    return click.option(
+        "--limit",
+        "-n",
+        default=default,
+        show_default=True,
+        type=click.IntRange(min=1),
+        help=f"Maximum number of {things}.",
+    )
+
+
 def yes_option(function: _Function) -> _Function:
     """Add ``--yes`` to a command that asks before it changes or spends something."""
     return click.option("--yes", "-y", is_flag=True, help="Answer every question with yes.")(

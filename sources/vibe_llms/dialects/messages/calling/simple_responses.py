@@ -17,7 +17,7 @@ from vibe_llms.dialects.simple_responses import (
     Nothing,
     SimpleResponse,
     Word,
-    cut_stream,
+    decode_stream,
 )
 from vibe_llms.foundation.json_errors import UNREADABLE
 
@@ -135,13 +135,11 @@ _ORDER: Final = re.compile("mp*b[dp]*ep*rs")
 
 def read_simple_stream(body: bytes) -> SimpleResponse | None:
     """Return the response of a simple stream; ``None`` for any other."""
-    frames = cut_stream(body)
-    if frames is None:
-        return None
     try:
-        events: list[Any] = [_decode_event(frame) for frame in frames]
-        if not _ORDER.fullmatch("".join([event.code for event in events])):
+        decoded = decode_stream(body, _decode_event, _ORDER)
+        if decoded is None:
             return None
+        frames, events = decoded
         start, ending = events[0].message, events[-2]
         message_fields: dict[str, Any] = msgspec.json.decode(frames[0])["message"]
         last: dict[str, Any] = msgspec.json.decode(frames[-2])

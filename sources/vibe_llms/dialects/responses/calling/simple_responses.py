@@ -11,7 +11,13 @@ from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.responses.calling.endings import COMMON_FIELDS
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.simple_responses import Account, Nothing, SimpleResponse, Word, cut_stream
+from vibe_llms.dialects.simple_responses import (
+    Account,
+    Nothing,
+    SimpleResponse,
+    Word,
+    decode_stream,
+)
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import StopReason
 
@@ -71,12 +77,12 @@ class _CreatedResponse(msgspec.Struct, gc=False):
 
 
 class _Created(msgspec.Struct, tag="response.created", gc=False):
-    letter: ClassVar[str] = "c"
+    code: ClassVar[str] = "c"
     response: _CreatedResponse
 
 
 class _InProgress(msgspec.Struct, tag="response.in_progress", gc=False):
-    letter: ClassVar[str] = "g"
+    code: ClassVar[str] = "g"
     response: msgspec.Raw
 
 
@@ -85,7 +91,7 @@ class _NewMessage(msgspec.Struct, gc=False):
 
 
 class _ItemAdded(msgspec.Struct, tag="response.output_item.added", gc=False):
-    letter: ClassVar[str] = "i"
+    code: ClassVar[str] = "i"
     output_index: Literal[0]
     item: _NewMessage
 
@@ -96,32 +102,32 @@ class _NewText(msgspec.Struct, gc=False):
 
 
 class _PartAdded(msgspec.Struct, tag="response.content_part.added", gc=False):
-    letter: ClassVar[str] = "p"
+    code: ClassVar[str] = "p"
     output_index: Literal[0]
     content_index: Literal[0]
     part: _NewText
 
 
 class _Delta(msgspec.Struct, tag="response.output_text.delta", gc=False):
-    letter: ClassVar[str] = "d"
+    code: ClassVar[str] = "d"
     output_index: Literal[0]
     content_index: Literal[0]
     delta: str
 
 
 class _TextDone(msgspec.Struct, tag="response.output_text.done", gc=False):
-    letter: ClassVar[str] = "t"
+    code: ClassVar[str] = "t"
     output_index: Literal[0]
     content_index: Literal[0]
     text: str
 
 
 class _PartDone(msgspec.Struct, tag="response.content_part.done", gc=False):
-    letter: ClassVar[str] = "q"
+    code: ClassVar[str] = "q"
 
 
 class _ItemDone(msgspec.Struct, tag="response.output_item.done", gc=False):
-    letter: ClassVar[str] = "j"
+    code: ClassVar[str] = "j"
     output_index: Literal[0]
     item: _Message
 
@@ -129,7 +135,7 @@ class _ItemDone(msgspec.Struct, tag="response.output_item.done", gc=False):
 class _Completed(msgspec.Struct, tag="response.completed", gc=False):
     """The last event; unknown fields are kept."""
 
-    letter: ClassVar[str] = "e"
+    code: ClassVar[str] = "e"
     response: _Answer
 
 
@@ -153,19 +159,17 @@ _EVENT_FIELDS: Final = ("response", "sequence_number", "type")
 
 def read_simple_stream(body: bytes) -> SimpleResponse | None:
     """Return the response of a simple stream; ``None`` for any other."""
-    frames = cut_stream(body)
-    if frames is None:
-        return None
     try:
-        events: list[Any] = [_decode_event(frame) for frame in frames]
-        if not _ORDER.fullmatch("".join([event.letter for event in events])):
+        decoded = decode_stream(body, _decode_event, _ORDER)
+        if decoded is None:
             return None
+        frames, events = decoded
         item: dict[str, Any] = msgspec.json.decode(frames[-2])["item"]
         last: dict[str, Any] = msgspec.json.decode(frames[-1])
     except UNREADABLE:
         return None
     created, answer, text = events[0].response, events[-1].response, events[-4].text
-    pieces = tuple([event.delta for event in events if event.letter == "d"])
+    pieces = tuple([event.delta for event in events if event.code == "d"])
     copies = (events[-2].item.content[0].text, answer.output[0].content[0].text)
     # If copies or ids differ, the general decoder decides which copy is correct.
     are_equal = "".join(pieces) == text == copies[0] == copies[1]

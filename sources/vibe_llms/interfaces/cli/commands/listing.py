@@ -5,19 +5,12 @@ from __future__ import annotations
 import click
 
 from vibe_llms.interfaces.cli.access import open_index
-from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.options import command, json_option, produce_limit_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 
 
 @command("list")
-@click.option(
-    "--limit",
-    "-n",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Maximum number of conversations.",
-)
+@produce_limit_option("conversations")
 @click.option(
     "--all",
     "-a",

@@ -8,7 +8,13 @@ import click
 
 from vibe_llms.exceptions import StoreError
 from vibe_llms.interfaces.cli.access import load_application, open_index, warn_untrusted
-from vibe_llms.interfaces.cli.options import ROLE, command, download_option, json_option
+from vibe_llms.interfaces.cli.options import (
+    ROLE,
+    command,
+    download_option,
+    json_option,
+    produce_limit_option,
+)
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
 if TYPE_CHECKING:
@@ -18,14 +24,7 @@ if TYPE_CHECKING:
 
 @command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit",
-    "-n",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Maximum number of messages.",
-)
+@produce_limit_option("messages")
 @click.option("--role", type=ROLE, help="Only messages of this role, such as user.")
 @click.option("--all", "-a", "everything", is_flag=True, help="Also search the visits of flows.")
 @click.option("--meaning", is_flag=True, help="Search by meaning as well as by words.")

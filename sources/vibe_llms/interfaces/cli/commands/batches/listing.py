@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import click
-
 from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.interrupts import run
-from vibe_llms.interfaces.cli.options import command, json_option, runner_option
+from vibe_llms.interfaces.cli.options import (
+    command,
+    json_option,
+    produce_limit_option,
+    runner_option,
+)
 from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 
 if TYPE_CHECKING:
@@ -19,14 +22,7 @@ if TYPE_CHECKING:
 
 @command("list")
 @runner_option
-@click.option(
-    "--limit",
-    "-n",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Maximum number of batches.",
-)
+@produce_limit_option("batches")
 @json_option
 def list_(runner: str, limit: int, as_json: bool) -> None:
     """List batches, newest first.

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, load_configuration, open_store
-from vibe_llms.interfaces.cli.options import NOTE, command, download_option, json_option
+from vibe_llms.interfaces.cli.options import (
+    NOTE,
+    command,
+    download_option,
+    json_option,
+    produce_limit_option,
+)
 from vibe_llms.interfaces.cli.output import (
     note,
     repair,
@@ -85,14 +91,7 @@ def show(path: str, as_json: bool) -> None:
 
 @command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit",
-    "-n",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Maximum number of passages.",
-)
+@produce_limit_option("passages")
 @_all_option
 @click.option("--meaning", is_flag=True, help="Search by meaning as well as by words.")
 @json_option

@@ -8,20 +8,18 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.commands.recall.folders import read_folders
-from vibe_llms.interfaces.cli.options import command, download_option, json_option
+from vibe_llms.interfaces.cli.options import (
+    command,
+    download_option,
+    json_option,
+    produce_limit_option,
+)
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
 
 @command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit",
-    "-n",
-    default=5,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Maximum number of passages.",
-)
+@produce_limit_option("passages", default=5)
 @click.option("--documents", is_flag=True, help="Search only the folders, not conversations.")
 @json_option
 @download_option

@@ -8,7 +8,7 @@ from typing import cast
 import click
 
 from vibe_llms.interfaces.cli.interrupts import run
-from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.options import command, json_option, produce_limit_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 from vibe_llms.interfaces.cli.runs.run_lookup import address_option, open_runs
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -24,14 +24,7 @@ from vibe_llms.runs.surveying import STATES
     help="Only runs in this state. Repeatable.",
 )
 @click.option("--flow", "flows", is_flag=True, help="Only runs of flows.")
-@click.option(
-    "--limit",
-    "-n",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Maximum number of runs.",
-)
+@produce_limit_option("runs")
 @address_option
 @json_option
 def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_json: bool) -> None:
