@@ -9,9 +9,10 @@ const TEXTUAL = /^(text\/|application\/(json|xml|toml|yaml|x-yaml|javascript|x-s
 const TEXTUAL_NAMES =
   /\.(md|rst|txt|csv|tsv|json|jsonl|toml|yaml|yml|ini|cfg|log|xml|py|js|ts|jsx|tsx|css|sh|sql|rs|go|java|c|h|cpp|rb|php|tex|diff|patch)$/i;
 
-// `onChange` is called with the number of files.
+// `onChange` is called when files were attached or removed by the user.
 export function composeAttachments(onChange) {
   let parts = [];
+  let restored = Promise.resolve(); // settles when the files of the draft are there
   const list = make('ul', { class: 'attachments', 'aria-label': 'Attachments', hidden: true });
   const field = make('input', {
     type: 'file',
@@ -23,61 +24,74 @@ export function composeAttachments(onChange) {
   const button = press('+', () => field.click(), { class: 'round', id: 'attach', 'aria-label': 'Attach files' });
 
   async function add(files) {
-    for (const file of Array.from(files)) {
+    const given = Array.from(files); // the list ends with the event
+    await restored;
+    await takeAll(given, (file) => say(`Attached ${file.name}.`));
+    onChange();
+  }
+  async function takeAll(given, tell = () => {}) {
+    for (const file of given) {
       try {
-        const size = parts.reduce((sum, each) => sum + each.size, 0);
-        if (file.size > MOST || size + file.size > TOTAL)
-          throw new Error(`${file.name} is too large: ${MOST >> 20} MB a file, ${TOTAL >> 20} MB together.`);
-        const part = await readPart(file);
-        parts.push(part);
-        say(`Attached ${file.name}.`);
+        await take(file);
+        tell(file);
       } catch (error) {
         complain(error);
       }
     }
-    update();
+    draw();
+  }
+  async function take(file) {
+    const size = parts.reduce((sum, each) => sum + each.file.size, 0);
+    if (file.size > MOST || size + file.size > TOTAL)
+      throw new Error(`${file.name} is too large: ${MOST >> 20} MB a file, ${TOTAL >> 20} MB together.`);
+    parts.push(await readPart(file));
   }
   function remove(part) {
     parts = parts.filter((each) => each !== part);
     if (part.url) URL.revokeObjectURL(part.url);
-    update();
+    draw();
+    onChange();
     button.focus();
   }
-  function update() {
+  function draw() {
     show(list, parts.map((part) => composePart(part, () => remove(part))));
     list.hidden = !parts.length;
-    onChange(parts.length);
   }
   return {
     list,
     button,
     field,
     add,
+    // Show the files that a promise resolves to; those that are added meanwhile come behind them.
+    restore(recalled) {
+      restored = recalled.then(({ files }) => takeAll(files));
+    },
+    waitUntilRestored: () => restored,
     read: () => parts.map((each) => each.content),
+    survey: () => parts.map((each) => each.file),
     // Remove what was sent; files added since then stay.
     discard(contents) {
       const isSent = (part) => contents.includes(part.content);
       for (const each of parts.filter(isSent)) if (each.url) URL.revokeObjectURL(each.url);
       parts = parts.filter((each) => !isSent(each));
-      update();
+      draw();
     },
   };
 }
 
 async function readPart(file) {
   const kind = file.type.split('/')[0];
-  const part = { name: file.name, size: file.size };
   if (!KINDS.has(kind) && (TEXTUAL.test(file.type) || TEXTUAL_NAMES.test(file.name))) {
     const text = await file.text();
     if (text.length > LONGEST_TEXT)
       throw new Error(`${file.name} is too long: ${LONGEST_TEXT.toLocaleString()} characters.`);
     const fence = '`'.repeat(Math.max(3, ...(text.match(/`+/g) ?? []).map((each) => each.length + 1)));
-    return { ...part, content: { type: 'text', text: `${file.name}:\n\n${fence}\n${text}\n${fence}` } };
+    return { file, content: { type: 'text', text: `${file.name}:\n\n${fence}\n${text}\n${fence}` } };
   }
   const type = KINDS.has(kind) ? kind : 'file';
   const data = await encode(file);
   const content = { type, data, name: file.name, ...(file.type ? { mime_type: file.type } : {}) };
-  return { ...part, content, url: type === 'image' ? URL.createObjectURL(file) : '' };
+  return { file, content, url: type === 'image' ? URL.createObjectURL(file) : '' };
 }
 
 export function encode(file) {
@@ -89,7 +103,7 @@ export function encode(file) {
   });
 }
 
-function composePart({ name, url }, remove) {
+function composePart({ file: { name }, url }, remove) {
   return make(
     'li',
     {},

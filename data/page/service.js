@@ -18,8 +18,10 @@ export class Refusal extends Error {
 // Another key is another user, who does not see the drafts, the choice and the offers of the one before.
 export function adoptKey(key) {
   if (key === (sessionStorage.getItem(KEY) ?? '')) return;
-  for (const name of Object.keys(sessionStorage))
-    if (name.startsWith('vibe-') && name.endsWith(` ${PLACE}`)) sessionStorage.removeItem(name);
+  const names = Object.keys(sessionStorage).filter((name) => name.startsWith('vibe-') && name.endsWith(` ${PLACE}`));
+  const files = names.filter((name) => name.startsWith('vibe-files-')).map((name) => sessionStorage.getItem(name));
+  for (const name of names) sessionStorage.removeItem(name);
+  if (files.length) import('./draft-files.js').then(({ dropFiles }) => dropFiles(files)).catch(() => {});
   if (key) sessionStorage.setItem(KEY, key);
   offered = null;
   document.dispatchEvent(new Event('key'));
