@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.daemons.agents.faces.approvals import ask_approval, describe_approval
-from vibe_llms.daemons.agents.faces.media import describe_media, write_link
+from vibe_llms.daemons.agents.faces.media import describe_media, write_citation, write_link
 from vibe_llms.daemons.agents.faces.serving import describe_failure
 from vibe_llms.daemons.agents.faces.steps import (
     ApprovalGiven,
@@ -309,12 +309,7 @@ def _write_artifact(step: PartEnded) -> JsonObject:
     if isinstance(content, RefusalContent):
         facts["kind"] = "refusal"
     if isinstance(content, TextualContent) and content.citations:
-        facts["citations"] = [
-            attrs.asdict(
-                each, filter=lambda field, value: field.name != "native" and value is not None
-            )
-            for each in content.citations
-        ]
+        facts["citations"] = [write_citation(each) for each in content.citations]
     if facts:
         artifact["metadata"] = {NAMESPACE: facts}
     return artifact

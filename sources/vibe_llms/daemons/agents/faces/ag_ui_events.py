@@ -14,6 +14,7 @@ from vibe_llms.daemons.agents.faces.approvals import (
 )
 from vibe_llms.daemons.agents.faces.media import (
     describe_media,
+    write_citation,
     write_link,
     write_text,
 )
@@ -343,7 +344,4 @@ def _describe_media(content: MediaContent) -> JsonObject:
 def _list_citations(content: Any) -> list[JsonValue]:
     if not isinstance(content, TextualContent):
         return []
-    return [
-        attrs.asdict(each, filter=lambda field, value: field.name != "native" and value is not None)
-        for each in content.citations
-    ]
+    return [write_citation(each) for each in content.citations]

@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-import attrs
 import msgspec
 
-from vibe_llms.daemons.agents.faces.media import describe_media, write_link, write_text
+from vibe_llms.daemons.agents.faces.media import (
+    describe_media,
+    write_citation,
+    write_link,
+    write_text,
+)
 from vibe_llms.daemons.agents.faces.serving import describe_failure
 from vibe_llms.daemons.agents.faces.steps import (
     ApprovalAsked,
@@ -245,13 +249,9 @@ def _write_content(content: AnyContent) -> JsonObject:
 
 
 def _write_source(source_id: str, citation: Citation) -> JsonObject:
-    fields = attrs.asdict(
-        citation,
-        filter=lambda field, value: field.name != "native" and value is not None,
-    )
     source: dict[str, JsonValue] = {
         "sourceId": source_id,
-        "providerMetadata": {NAMESPACE: fields},
+        "providerMetadata": {NAMESPACE: write_citation(citation)},
     }
     title = citation.title or ""
     if citation.url:

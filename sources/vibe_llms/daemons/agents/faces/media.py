@@ -1,16 +1,20 @@
-"""Media of clients' messages, and texts of results, for all faces."""
+"""Media, texts and citations in the messages of all faces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
+import attrs
+
 from vibe_llms.daemons.agents.route_access import refuse
 from vibe_llms.dialects.payloads import decode_base64, encode_bytes, read_url
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.contents import (
     ANY_TYPE,
     MEDIA_CLASSES,
     AnyContent,
+    Citation,
     MediaContent,
     NativeContent,
     ReasoningContent,
@@ -82,3 +86,10 @@ def describe_media(content: MediaContent) -> str:
     """Return a text in place of media."""
     name = f" {content.name}" if content.name else ""
     return f"[{content.type}{name}: {content.mime_type}]"
+
+
+def write_citation(citation: Citation) -> JsonObject:
+    """Return the known fields of a citation, without the vendor's own."""
+    return attrs.asdict(
+        citation, filter=lambda field, value: field.name != "native" and value is not None
+    )
