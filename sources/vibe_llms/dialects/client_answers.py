@@ -194,8 +194,10 @@ def compose_error_message(error: ConverseError) -> str:
 
 
 def compose_error_headers(error: ConverseError) -> dict[str, str]:
-    """Return the headers of an error: whether and when to retry."""
+    """Return the headers of an error: whether and when to retry, and that a key is missing."""
     headers = {}
+    if isinstance(error, AccessError) and error.fault is ProviderFault.AUTHENTICATION:
+        headers["www-authenticate"] = "Bearer"  # HTTP requires a challenge with the status 401
     seconds: float | None = None
     if isinstance(error, AccessError | ProviderError):
         seconds = error.retry_after_seconds

@@ -33,6 +33,16 @@ UNSUPPORTED: Final = RpcCode(-32004, "UNSUPPORTED_OPERATION")
 NO_EXTENDED_CARD: Final = RpcCode(-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
 VERSION_UNSUPPORTED: Final = RpcCode(-32009, "VERSION_NOT_SUPPORTED")
 
+# A2A leaves these to HTTP; JSON-RPC has the code for servers.
+_BY_STATUS: Final = {
+    400: INVALID_REQUEST,
+    401: RpcCode(-32000, "UNAUTHENTICATED"),
+    403: RpcCode(-32000, "PERMISSION_DENIED"),
+    413: INVALID_REQUEST,
+    429: RpcCode(-32000, "RESOURCE_EXHAUSTED"),
+    503: RpcCode(-32000, "UNAVAILABLE"),
+}
+
 
 class RpcError(Exception):
     """An error of the protocol.
@@ -62,5 +72,6 @@ def compose_rpc_error(request_id: JsonValue, error: RpcError) -> JsonObject:
 def write_rpc_error(error: ConverseError) -> ErrorAnswer:
     """Write an error outside of the protocol, such as a missing key, with its HTTP status."""
     answer = write_error(error)
-    body = compose_rpc_error(None, RpcError(INTERNAL, describe_failure(error)))
+    code = _BY_STATUS.get(answer.status, INTERNAL)
+    body = compose_rpc_error(None, RpcError(code, describe_failure(error)))
     return ErrorAnswer(answer.status, body, answer.headers)
