@@ -111,6 +111,26 @@ async def test_limits_and_texts_are_checked(tmp_path: Path) -> None:
         assert (status, empty["size"]) == (200, 0)
 
 
+async def test_a_note_that_is_not_utf_8_is_listed_and_otherwise_refused(tmp_path: Path) -> None:
+    """Its bytes stay; the answer does not say where the file is."""
+    async with serving(tmp_path, memory=True) as daemon:
+        await put(daemon, "tea.md", "Tea.", **ABSENT)
+        (file,) = tmp_path.rglob("tea.md")
+        file.write_bytes(b"Th\xe9 vert.")
+        _, page = await daemon.ask("GET", "/notes")
+        assert [each["path"] for each in page["data"]] == ["tea.md"]
+        any_version = {"If_Match": "*"}
+        for status, told in (
+            await daemon.ask("GET", "/notes/tea.md"),
+            await put(daemon, "tea.md", "Th\ufffd vert.", **any_version),
+            await daemon.ask("DELETE", "/notes/tea.md", **any_version),
+        ):
+            assert status == 400
+            assert "UTF-8" in told["error"]["message"]
+            assert str(tmp_path) not in str(told)
+        assert file.read_bytes() == b"Th\xe9 vert."
+
+
 async def test_each_key_has_its_own_notes(tmp_path: Path) -> None:
     async with serving(tmp_path, memory=True, authorizer=KeyAuthorizer()) as daemon:
         ann, bob = ({"Authorization": f"Bearer {name}"} for name in ("ann", "bob"))

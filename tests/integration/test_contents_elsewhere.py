@@ -318,7 +318,7 @@ def test_070_tables_of_the_format_before_become_those_of_now(tmp_path: Path, add
             connection.execute("ALTER TABLE vibe_contents DROP COLUMN place, DROP COLUMN size")
             connection.execute("ALTER TABLE vibe_contents ALTER COLUMN data SET NOT NULL")
             connection.execute("ALTER TABLE vibe_format DROP COLUMN owner")
-            connection.execute("DROP TABLE vibe_vendor_files, vibe_notes")
+            connection.execute("DROP TABLE vibe_vendor_files, vibe_notes, vibe_deleted_notes")
             connection.execute("UPDATE vibe_format SET version = 1")
 
     with opened(tmp_path, address) as new:

@@ -14,7 +14,13 @@ from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownNameError
+from vibe_llms.exceptions import (
+    CorruptionError,
+    RequestError,
+    Stage,
+    StoreError,
+    UnknownNameError,
+)
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.portal import in_thread
 from vibe_llms.memory.books import NoteBook, open_book
@@ -112,7 +118,7 @@ class LocalNotes:
                 last = _order(book, book.paths.locate(after))
                 keys = [each for each in keys if _order(book, each) > last]
         chosen = keys[:limit]
-        texts = book.store.read(chosen)
+        texts = book.store.read(chosen, tolerant=True)
         found = [_summarize(book, key, texts[key]) for key in chosen if key in texts]
         return found, len(keys) > limit
 
@@ -122,7 +128,7 @@ class LocalNotes:
 
         Raises:
             UnknownNameError: The note does not exist.
-            RequestError: The path is invalid.
+            RequestError: The path is invalid, or the note is not UTF-8.
         """
         return _read(self._open(subject), path)
 
@@ -185,7 +191,8 @@ class LocalNotes:
             text = None if document is None else read_note(path, document).text
             _compare(path, text, version)
 
-        book.store.change(book.paths.locate(path), remove)
+        with _refusing_invalid():
+            book.store.change(book.paths.locate(path), remove)
 
     def _open(self, subject: str) -> NoteBook:
         configuration = self.runs.application.configuration
@@ -252,9 +259,19 @@ def _compare(path: str, text: str | None, version: str) -> None:
 
 @contextmanager
 def _refusing_invalid() -> Iterator[None]:
-    """Report an invalid path or text as a mistake of the caller; errors of files stay."""
+    """Report an invalid path or text as a mistake of the caller; errors of files stay.
+
+    That a file is not UTF-8 is reported without its place on this machine.
+    """
     try:
         yield
+    except CorruptionError as error:
+        if not isinstance(error.__cause__, UnicodeDecodeError):
+            raise
+        detail, remedy = "The note is not UTF-8.", "Convert its file to UTF-8."
+        raise RequestError(
+            path="note", detail=detail, remedy=remedy, stage=Stage.EXECUTE
+        ) from error
     except StoreError as error:
         if type(error) is not StoreError or error.path or error.__cause__ is not None:
             raise

@@ -40,13 +40,15 @@ class NoteBook:
     def list(self, path: str = "") -> tuple[Note, ...]:
         """Return all notes in a folder and below, or one note, ordered by path.
 
+        A file that is not UTF-8 is listed with U+FFFD in place of the invalid bytes.
+
         Raises:
             StoreError: The folder or note is missing, or the path is invalid.
         """
         keys = self.survey(path)
         if not keys and not self.paths.is_scope(path):
             return (self.read(path),)
-        texts = self.store.read(keys)
+        texts = self.store.read(keys, tolerant=True)
         return tuple(read_note(self.paths.name(key), texts[key]) for key in keys if key in texts)
 
     def survey(self, path: str = "") -> tuple[str, ...]:
@@ -70,7 +72,7 @@ class NoteBook:
         """Return a note.
 
         Raises:
-            StoreError: It does not exist, or the path is invalid.
+            StoreError: It does not exist or is not UTF-8, or the path is invalid.
         """
         note = self.find(path)
         if note is None:
@@ -78,7 +80,7 @@ class NoteBook:
         return note
 
     def find(self, path: str) -> Note | None:
-        """Return a note; ``None`` if it does not exist. Raises StoreError for an invalid path."""
+        """Return a note; ``None`` if it does not exist. Raises StoreError as :meth:`read`."""
         key = self.paths.locate(path)
         text = self.store.read([key]).get(key)
         return None if text is None else read_note(self.paths.name(key), text)

@@ -56,7 +56,7 @@ class NotePassages:
 
     def read(self, names: Sequence[str]) -> Iterator[SourceDocument]:
         """Yield some notes; deleted ones are left out."""
-        for key, document in self.book.store.read(names).items():
+        for key, document in self.book.store.read(names, tolerant=True).items():
             pieces = split_text(read_note(key, document).text)
             passages = tuple(
                 Passage(position=piece.line, heading=piece.heading, text=piece.text)

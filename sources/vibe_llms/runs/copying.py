@@ -314,12 +314,12 @@ class _Copier:
     def copy_notes(self) -> None:
         """Copy the notes that the target does not have, and read them back."""
         for key in self._source.notes.survey(""):
-            text = self._source.notes.read([key]).get(key)
-            if text is None:
-                self._note(key, "It was deleted while the store was copied.")
-                continue
-            self._source_measure.add("notes", [f"{key}\0{text}".encode()])
             try:
+                text = self._source.notes.read([key]).get(key)
+                if text is None:
+                    self._note(key, "It was deleted while the store was copied.")
+                    continue
+                self._source_measure.add("notes", [f"{key}\0{text}".encode()])
                 self._target.notes.change(key, partial(_keep_existing, text))
                 back = self._target.notes.read([key]).get(key)
                 if back == text:

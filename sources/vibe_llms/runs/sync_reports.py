@@ -13,7 +13,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 Side: TypeAlias = Literal["here", "there"]
 Change: TypeAlias = Literal["added", "extended", "forked"]
-NoteChangeWord: TypeAlias = Literal["added", "changed", "conflict"]
+NoteChangeWord: TypeAlias = Literal["added", "changed", "conflict", "deleted"]
 
 
 @frozen(kw_only=True)
@@ -44,7 +44,8 @@ class NoteChange:
     Attributes:
         side: The changed store.
         change: ``added``: a new note; ``changed``: the text of the other side; ``conflict``: a
-            second note with the text that both sides had under one name.
+            second note with the text that both sides had under one name; ``deleted``: the other
+            side had deleted it.
         key: Key of the note in the store.
         conflicts_with: For a conflict, the key of the note with the other text.
     """
@@ -85,12 +86,14 @@ class SyncReport:
         changes: The changes, in order.
         conversations: Number of conversations that were compared.
         refused: Conversations that could not be synchronized, with reasons.
-        notices: Differences that remain, such as two names of one conversation.
+        notices: Differences that remain, such as two names of one conversation, and deleted notes
+            that came back.
         labels: Names, tags and pins by the ids of the conversations, for the next synchronization.
             A conversation with another id on the other side has both ids as its key.
         notes: Number of notes that were compared.
         note_changes: The changes of notes, in order.
-        note_digests: Digests of the notes by their keys, for the next synchronization.
+        note_digests: Digests of the notes by their keys, empty for deleted ones, for the next
+            synchronization.
     """
 
     changes: tuple[SyncChange, ...]

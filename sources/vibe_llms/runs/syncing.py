@@ -2,9 +2,9 @@
 
 A conversation only grows. If it has grown in both stores, each store receives the other's ending as
 a fork, whose id follows from the messages at which the two differ: every machine computes the same
-id, so that the next synchronization extends the fork instead of creating another one. Nothing is
-deleted or overwritten. Each conversation is copied completely or not at all, and an interrupted
-synchronization is completed by the next one.
+id, so that the next synchronization extends the fork instead of creating another one. No
+conversation is deleted or overwritten. Each conversation is copied completely or not at all, and an
+interrupted synchronization is completed by the next one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def sync_stores(
 
     Other processes may use both stores at the same time. The log of a run is copied once the run is
     at rest and its inbox is empty, so that no other machine executes it. A deleted conversation
-    comes back from the other store.
+    comes back from the other store; a deleted note is deleted there, too.
 
     Args:
         here: A store.
@@ -67,7 +67,7 @@ def sync_stores(
         labels: Names, tags and pins after the last synchronization of both stores; they show on
             which side a conversation was renamed, or lost a tag or a pin.
         note_digests: Digests of notes after the last synchronization; they show on which side a
-            note was changed.
+            note was changed, or written again after it was deleted.
         progress: Called for each conversation.
 
     Raises:
@@ -113,7 +113,7 @@ def sync_stores(
         notes=count,
         note_changes=tuple(notes.changes),
         note_digests=notes.digests,
-        notices=tuple(dict.fromkeys(synchronizer.notices)),
+        notices=tuple(dict.fromkeys([*synchronizer.notices, *notes.notices])),
         labels=synchronizer.labels,
     )
 

@@ -394,6 +394,16 @@ def test_085_what_a_conversation_is_said_to_be_counts() -> None:
     assert hashlib.sha256(b"%d:%b" % (len(line), line)).hexdigest() in digests
 
 
+def test_089_a_note_that_is_not_utf_8_is_refused_and_the_others_are_copied(tmp_path: Path) -> None:
+    source, target = DirectoryStore(tmp_path, disk=HastyDisk()), MemoryStore()
+    for key in ("own/user/a.md", "own/user/b.md"):
+        source.notes.change(key, lambda _: "text")
+    (tmp_path / "notes/own/user/a.md").write_bytes(b"\xe9")
+    report = copy_store(source, target)
+    assert [each.place for each in report.refused] == ["own/user/a.md"]
+    assert [*target.notes.survey("")] == ["own/user/b.md"]
+
+
 def test_090_notes_are_copied_and_never_overwritten(tmp_path: Path) -> None:
     """A note that the target has with another text stays, and is named."""
     source, target = MemoryStore(), DirectoryStore(tmp_path, disk=HastyDisk())

@@ -82,12 +82,102 @@ def test_texts_that_both_have_changed_become_two_notes() -> None:
     assert ["White" in each for each in results[0].values()] == [True]
 
 
-def test_a_deleted_note_comes_back() -> None:
+def test_a_deletion_reaches_every_store(tmp_path: Path) -> None:
+    """Also by way of a store that others synchronize with, and if the state was lost."""
+    here, stick, other = (
+        DirectoryStore(tmp_path / "a"),
+        DirectoryStore(tmp_path / "b"),
+        MemoryStore(),
+    )
+    put(here, TEA, "Green tea.")
+    put(here, "own/user/old.md", "Old.")
+    for store in (here, other):
+        sync_stores(store, stick)
+    put(here, TEA, None)
+    here.notes.move({"own/user/old.md": "own/user/new.md"})
+    changes = tell(sync_stores(here, stick))
+    assert sorted(changes) == [
+        ("there", "added", "own/user/new.md"),
+        ("there", "deleted", "own/user/old.md"),
+        ("there", "deleted", TEA),
+    ]
+    assert sorted(tell(sync_stores(other, stick))) == [("here", *each[1:]) for each in changes]
+    assert read(here) == read(stick) == read(other) == {"own/user/new.md": "Old."}
+
+
+def test_a_note_that_was_changed_before_its_deletion_is_deleted_on_the_other_side() -> None:
+    """The other side has the text of the last synchronization."""
+    here, there = MemoryStore(), MemoryStore()
+    put(here, TEA, "Green tea.")
+    known = sync_stores(here, there).note_digests
+    put(here, TEA, "Black tea.")
+    put(here, TEA, None)
+    assert tell(sync_stores(here, there, note_digests=known)) == [("there", "deleted", TEA)]
+
+
+def test_a_note_that_was_changed_on_the_other_side_comes_back_with_a_notice() -> None:
     here, there = MemoryStore(), MemoryStore()
     put(here, TEA, "Green tea.")
     known = sync_stores(here, there).note_digests
     put(here, TEA, None)
+    put(there, TEA, "White tea.")
+    report = sync_stores(here, there, note_digests=known)
+    assert tell(report) == [("here", "added", TEA)]
+    assert [each.place for each in report.notices] == [f"note {TEA}"]
+    assert sync_stores(here, there, note_digests=report.note_digests).notices == ()
+
+
+@pytest.mark.parametrize("text", ["Green tea.", "White tea."])
+def test_a_note_that_was_written_again_stays(text: str) -> None:
+    """Whichever side writes it, also with the text that was deleted."""
+    for writes_here in (True, False):
+        here, there = MemoryStore(), MemoryStore()
+        put(here, TEA, "Green tea.")
+        known = sync_stores(here, there).note_digests
+        put(here, TEA, None)
+        known = sync_stores(here, there, note_digests=known).note_digests
+        put(here if writes_here else there, TEA, text)
+        report = sync_stores(here, there, note_digests=known)
+        assert read(here) == read(there) == {TEA: text}
+        assert report.notices == ()
+        assert tell(sync_stores(here, there, note_digests=report.note_digests)) == []
+
+
+def test_a_file_that_was_removed_by_hand_comes_back(tmp_path: Path) -> None:
+    """A folder that is not there, such as one that is not mounted, deletes nothing elsewhere."""
+    here, there = DirectoryStore(tmp_path), MemoryStore()
+    put(here, TEA, "Green tea.")
+    known = sync_stores(here, there).note_digests
+    (tmp_path / "notes" / TEA).unlink()
     assert tell(sync_stores(here, there, note_digests=known)) == [("here", "added", TEA)]
+
+
+def test_a_note_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    """Its bytes stay, on no other side, and the others are synchronized."""
+    here, there = DirectoryStore(tmp_path), MemoryStore()
+    put(here, TEA, "Green tea.")
+    put(here, "own/user/a.md", "A")
+    file = tmp_path / "notes" / TEA
+    file.write_bytes(b"Th\xe9 vert.")
+    report = sync_stores(here, there)
+    (refused,) = report.refused
+    assert refused.place == f"note {TEA}"
+    assert str(file) in refused.message
+    assert "UTF-8" in refused.message
+    assert read(there) == {"own/user/a.md": "A"}
+    assert file.read_bytes() == b"Th\xe9 vert."
+
+
+def test_without_the_list_of_deleted_notes_they_come_back(tmp_path: Path) -> None:
+    """That it cannot be read is reported."""
+    here, there = DirectoryStore(tmp_path), MemoryStore()
+    put(here, TEA, "Green tea.")
+    known = sync_stores(here, there).note_digests
+    put(here, TEA, None)
+    (tmp_path / "notes/.deleted.json").write_bytes(b"{")
+    report = sync_stores(here, there, note_digests=known)
+    assert [each.place for each in report.refused] == ["deleted notes here"]
+    assert read(there) == {TEA: "Green tea."}
 
 
 def test_a_note_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,15 +210,19 @@ def test_no_text_is_lost(steps: list[tuple[bool, str, str | None]], keeps: bool)
     """Whatever both sides write between synchronizations, and if the state is lost."""
     here, there = MemoryStore(), MemoryStore()
     known: dict[str, str] = {}
-    for is_here, name, text in steps:
-        put(here if is_here else there, f"own/user/{name}.md", text)
-        before = {*read(here).items(), *read(there).items()}
+    for number, (is_here, name, text) in enumerate(steps):
+        side, key = here if is_here else there, f"own/user/{name}.md"
+        deleted = {read(side).get(key)} if text is None else set()
+        put(side, key, text and f"{text} {number}")  # as real notes, which have their time
+        before = {*read(here).values(), *read(there).values()} - deleted
         report = sync_stores(here, there, note_digests=known if keeps else {})
         known = dict(report.note_digests)
         after = read(here)
         assert after == read(there)
         if not keeps:
-            assert {text for _, text in before} <= {*after.values()}
+            assert before <= {*after.values()}
+        if text is None:
+            assert key not in after
         assert tell(sync_stores(there, here, note_digests=known)) == []
 
 

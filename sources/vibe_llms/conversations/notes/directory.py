@@ -6,22 +6,30 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from typing import Final
+
+import msgspec
 
 from vibe_llms.conversations.notes.interfaces import (
     NOTE_BYTES,
+    DeletedNote,
     describe_absent,
     describe_existing,
     encode_note,
     ensure_key,
+    note_deletions,
 )
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.files import open_measured
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.logs.disk import Disk, make_folders, replace_file
 from vibe_llms.logs.locks import locked
 
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
+_DELETED: Final = ".deleted.json"
+_DELETED_DECODER: Final = msgspec.json.Decoder(dict[str, DeletedNote])
 
 
 @define
@@ -29,7 +37,8 @@ class NoteDirectory:
     """Notes below a folder; see :class:`~.interfaces.NoteStore`.
 
     Symbolic links are never followed. People may edit, add and delete the files: hidden files,
-    files of more than ``NOTE_BYTES`` and files whose names are not keys are ignored.
+    files of more than ``NOTE_BYTES`` and files whose names are not keys are ignored. A hidden file
+    in the root lists the deleted notes.
     """
 
     root: str
@@ -60,11 +69,38 @@ class NoteDirectory:
                         yield key, f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
     @mapping_errors
-    def read(self, keys: Iterable[str]) -> Mapping[str, str]:
+    def survey_deleted(self) -> Mapping[str, DeletedNote]:
+        """Return the notes that were deleted or moved away."""
+        path = f"{self.root}/{_DELETED}"
+        try:
+            with open_measured(path, _READING)[0] as file:
+                return _DELETED_DECODER.decode(file.readall())
+        except FileNotFoundError:
+            return {}
+        except UNREADABLE as error:
+            detail = f"{path}, the list of deleted notes, cannot be read: {error}."
+            remedy = "Move it away; `vibe sync` may then bring deleted notes back."
+            raise CorruptionError(path=path, detail=detail, remedy=remedy) from error
+
+    @mapping_errors
+    def read(self, keys: Iterable[str], *, tolerant: bool = False) -> Mapping[str, str]:
         """Return the texts of some notes, by their keys."""
-        # A file that another program has written may have other bytes than UTF-8.
         found = ((key, self._read(key)) for key in keys)
-        return {key: data.decode("utf-8", "replace") for key, data in found if data is not None}
+        return {
+            key: data.decode("utf-8", "replace") if tolerant else self._decode(key, data)
+            for key, data in found
+            if data is not None
+        }
+
+    def _decode(self, key: str, data: bytes) -> str:
+        """Return the text of a file, which another program may have written."""
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            path = f"{self.root}/{key}"
+            detail = f"{path} is not UTF-8 (byte {error.start})."
+            remedy = "Convert the file to UTF-8, or move it away."
+            raise CorruptionError(path=path, detail=detail, remedy=remedy) from error
 
     def _read(self, key: str) -> bytes | None:
         """Return the bytes of a note; ``None`` if it is missing or too large."""
@@ -87,7 +123,12 @@ class NoteDirectory:
             new = change(old)
             if new is not None and new != old:
                 self._write(key, encode_note(new))
+                if old is None:
+                    with suppress(CorruptionError):  # reported when the list is needed
+                        self._note_deletions(written=[key])
             elif new is None and old is not None:
+                # First: a crash in between leaves the note, which can be deleted again.
+                self._note_deletions(deleted={key: old})
                 self._remove(key)
 
     def _read_to_change(self, key: str) -> str | None:
@@ -98,22 +139,21 @@ class NoteDirectory:
         if not stat.S_ISREG(status.st_mode) or status.st_size > NOTE_BYTES:
             detail = f"{path} is not a note: it is a folder, or larger than {NOTE_BYTES} bytes."
             raise StoreError(path=path, detail=detail, remedy="Choose another name.")
-        try:
-            return (self._read(key) or b"").decode()
-        except UnicodeDecodeError as error:
-            detail = f"{path} is not UTF-8."
-            remedy = "Convert the file to UTF-8, or move it away."
-            raise CorruptionError(path=path, detail=detail, remedy=remedy) from error
+        return self._decode(key, self._read(key) or b"")
 
     @mapping_errors
     def move(self, keys: Mapping[str, str]) -> None:
         """Move notes to other keys."""
         with self._lock():
+            moved: dict[str, bytes] = {}
             for old, new in keys.items():
-                if self._read(old) is None:
+                data = self._read(old)
+                if data is None:
                     raise describe_absent(old)
                 if self._inspect(ensure_key(new)) is not None:
                     raise describe_existing(new)
+                moved[old] = data
+            self._note_deletions(deleted=moved, written=keys.values())
             for old, new in keys.items():
                 source, target = f"{self.root}/{old}", f"{self.root}/{new}"
                 make_folders(self.disk, os.path.dirname(target))
@@ -132,6 +172,15 @@ class NoteDirectory:
         self.disk.remove(path)
         self.disk.synchronize_folder(os.path.dirname(path))
         self._remove_empty(path)
+
+    def _note_deletions(
+        self, *, deleted: Mapping[str, str | bytes] | None = None, written: Iterable[str] = ()
+    ) -> None:
+        """Update the list of deleted notes."""
+        known = self.survey_deleted()
+        changed = note_deletions(known, deleted=deleted, written=written)
+        if changed != known:
+            replace_file(self.disk, f"{self.root}/{_DELETED}", msgspec.json.encode(changed))
 
     def _remove_empty(self, path: str) -> None:
         """Remove the folders that contained only this note."""

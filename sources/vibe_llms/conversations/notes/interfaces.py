@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from itertools import islice
 from typing import Final, Protocol
 
 from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.messages.identities import access_now
 
 NOTE_BYTES: Final = 1_000_000
 """Maximum size of a note."""
@@ -15,6 +20,23 @@ PART_BYTES: Final = 200
 """Maximum length of a part of a key; shorter than a file's name, as drafts have longer names."""
 DEPTH: Final = 12
 """Maximum number of parts of a key."""
+DELETIONS: Final = 10_000
+"""Maximum number of deleted notes that a store remembers: the latest ones."""
+
+_DIGEST_DIGITS: Final = 32
+
+
+@frozen
+class DeletedNote:
+    """What a store remembers of a deleted note, so that other stores can delete it, too.
+
+    Attributes:
+        digest: Digest of the deleted text; see :func:`digest_note`.
+        moment: The moment of the deletion.
+    """
+
+    digest: str
+    moment: datetime
 
 
 class NoteStore(Protocol):
@@ -28,8 +50,19 @@ class NoteStore(Protocol):
     def survey(self, prefix: str) -> Mapping[str, str]:
         """Return a stamp for each note whose key begins with a prefix; it changes with the text."""
 
-    def read(self, keys: Iterable[str]) -> Mapping[str, str]:
-        """Return the texts of some notes, by their keys; missing ones are left out."""
+    def survey_deleted(self) -> Mapping[str, DeletedNote]:
+        """Return the notes that were deleted or moved away, by their keys.
+
+        A note that is written again is left out, and so are files that a person has removed.
+        """
+
+    def read(self, keys: Iterable[str], *, tolerant: bool = False) -> Mapping[str, str]:
+        """Return the texts of some notes, by their keys; missing ones are left out.
+
+        Args:
+            tolerant: Return U+FFFD in place of bytes that are not UTF-8, for lists and searches;
+                by default such a file is a CorruptionError.
+        """
 
     def change(self, key: str, change: Callable[[str | None], str | None]) -> None:
         """Replace the text of a note; no other change of the note happens in between.
@@ -65,7 +98,11 @@ class NoNotes:
         """Return nothing."""
         return {}
 
-    def read(self, keys: Iterable[str]) -> Mapping[str, str]:
+    def survey_deleted(self) -> Mapping[str, DeletedNote]:
+        """Return nothing."""
+        return {}
+
+    def read(self, keys: Iterable[str], *, tolerant: bool = False) -> Mapping[str, str]:
         """Return nothing."""
         return {}
 
@@ -140,6 +177,32 @@ def encode_note(text: str) -> bytes:
             remedy="Split it into several notes.",
         )
     return data
+
+
+def digest_note(text: str | bytes) -> str:
+    """Return the digest of a note's text."""
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]
+
+
+def note_deletions(
+    known: Mapping[str, DeletedNote],
+    *,
+    deleted: Mapping[str, str | bytes] | None = None,
+    written: Iterable[str] = (),
+) -> dict[str, DeletedNote]:
+    """Return the deleted notes after a change, the latest one last.
+
+    Args:
+        known: The deleted notes before the change.
+        deleted: Texts of notes that are being deleted, by their keys.
+        written: Keys of notes that exist now.
+    """
+    deleted, now = deleted or {}, access_now()
+    changed = {*deleted, *written}
+    kept = {key: each for key, each in known.items() if key not in changed}
+    kept |= {key: DeletedNote(digest_note(text), now) for key, text in deleted.items()}
+    return dict(islice(kept.items(), max(0, len(kept) - DELETIONS), None))
 
 
 def describe_existing(key: str) -> StoreError:

@@ -14,6 +14,7 @@ import attrs
 from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.lookup import find_newest, resolve
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.notes.interfaces import digest_note
 from vibe_llms.conversations.proof import collect_content, plan_collection, verify
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.exceptions import (
@@ -173,6 +174,11 @@ class StoreContract(HistoryPromises, RunPromises):
         for key in ("own/user/a/b.md", "own/user/a/tea.md"):
             notes.change(key, lambda old: None)
         require(not notes.survey(""), "A deleted note is listed.", "Delete it if None is returned.")
+        notes.change("own/user/list.md", lambda old: "new")
+        found = {key: each.digest for key, each in notes.survey_deleted().items()}
+        black = dict.fromkeys(("own/user/tea.md", "own/user/a/tea.md"), digest_note("black"))
+        is_known = found == {**black, "own/user/a/b.md": digest_note("other")}
+        require(is_known, f"Deleted notes are {[*found]}.", "Remember deleted and moved notes.")
         for key in ("own/../x", "/x", "own//x", "own/.x", "own/x\n", ""):
             with expect(StoreError, f"{key!r} is taken.", "Call ensure_key.", naming="Invalid"):
                 notes.change(key, lambda old: "text")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.stores.disks import HastyDisk, Ledger
+from support.stores.disks import Crash, CrashingDisk, HastyDisk, Ledger
 from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.notes import interfaces
 from vibe_llms.conversations.notes.directory import NoteDirectory
 from vibe_llms.conversations.notes.interfaces import NOTE_BYTES
 from vibe_llms.exceptions import CorruptionError, StoreError
@@ -67,9 +68,10 @@ def test_files_that_are_not_notes_are_ignored(notes: NoteDirectory, tmp_path: Pa
 
     assert [*notes.survey("own/")] == ["own/a.md", "own/odd.md"]
     assert notes.read(["own/large.md", "own/none.md", "own"]) == {}
-    assert notes.read(["own/odd.md"]) == {"own/odd.md": "\ufffd"}
-    with pytest.raises(CorruptionError, match="not UTF-8"):
-        put(notes, "own/odd.md", "text")
+    assert notes.read(["own/odd.md"], tolerant=True) == {"own/odd.md": "\ufffd"}
+    for act in (lambda: put(notes, "own/odd.md", "text"), lambda: notes.read(["own/odd.md"])):
+        with pytest.raises(CorruptionError, match="not UTF-8"):
+            act()
     with pytest.raises(StoreError, match="larger"):
         put(notes, "own/large.md", "text")
     with pytest.raises(StoreError, match="folder"):
@@ -104,7 +106,35 @@ def test_empty_folders_are_removed(notes: NoteDirectory, tmp_path: Path) -> None
     notes.move({"own/a/b/c.md": "own/e/c.md"})
     notes.change("own/e/c.md", lambda _: None)
 
-    assert sorted(path.name for path in (tmp_path / "notes").rglob("*")) == [".lock", "d.md", "own"]
+    names = sorted(path.name for path in (tmp_path / "notes").rglob("*"))
+    assert names == [".deleted.json", ".lock", "d.md", "own"]
+
+
+def test_a_crash_during_a_deletion_leaves_the_note_or_the_trace(tmp_path: Path) -> None:
+    """A note that is gone without a trace would come back from another machine."""
+    put(DirectoryStore(tmp_path).notes, "own/a.md", "text")
+    left = DirectoryStore(tmp_path).notes
+    for steps in range(1, 20):
+        notes = DirectoryStore(tmp_path, disk=CrashingDisk(steps)).notes
+        try:
+            notes.change("own/a.md", lambda _: None)
+        except Crash:
+            assert left.survey("") or left.survey_deleted()
+        else:
+            break
+        put(left, "own/a.md", "text")
+    assert steps > 2
+    assert [*left.survey_deleted()] == ["own/a.md"]
+
+
+def test_the_latest_deletions_are_remembered(
+    notes: NoteDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interfaces, "DELETIONS", 2)
+    for name in "abc":
+        put(notes, f"own/{name}.md", name)
+        notes.change(f"own/{name}.md", lambda _: None)
+    assert [*notes.survey_deleted()] == ["own/b.md", "own/c.md"]
 
 
 def test_every_change_is_on_the_disk_when_it_returns(tmp_path: Path) -> None:

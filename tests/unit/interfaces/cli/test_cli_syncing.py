@@ -54,6 +54,10 @@ def test_notes_are_synchronized_and_conflicts_told(vibe: Vibe, home: Path) -> No
     listed = vibe("memory", "list").out
     assert "White tea." in listed
     assert vibe("sync", "./stick").err == "Nothing to do.\n"
+    vibe("memory", "delete", "tea.md", "--yes")
+    third = vibe("sync", "./stick")
+    assert third.out == "there\tdeleted\tnote own/user/tea.md\t\n"
+    assert third.err == "1 note deleted there.\n"
 
 
 def test_a_missing_folder_is_told_if_there_is_nothing_to_copy(vibe: Vibe, home: Path) -> None:

@@ -9,7 +9,7 @@ from vibe_llms.exceptions import StoreError
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Version of the tables; increased by changes that earlier versions of this program cannot read."""
 
 _LOCK: Final = 0x76696265
@@ -62,6 +62,11 @@ CREATE TABLE vibe_notes (
     key text COLLATE "C" PRIMARY KEY,
     text text NOT NULL
 );
+CREATE TABLE vibe_deleted_notes (
+    key text COLLATE "C" PRIMARY KEY,
+    digest text NOT NULL,
+    moment timestamptz NOT NULL
+);
 CREATE TABLE vibe_claims (
     conversation text COLLATE "C" PRIMARY KEY
         REFERENCES vibe_conversations (id) ON DELETE CASCADE,
@@ -90,6 +95,8 @@ _MIGRATIONS: Final = {
     " vibe_contents (id) ON DELETE CASCADE, account text NOT NULL, file text NOT NULL,"
     " ends timestamptz, PRIMARY KEY (content, account))",
     4: 'CREATE TABLE vibe_notes (key text COLLATE "C" PRIMARY KEY, text text NOT NULL)',
+    5: 'CREATE TABLE vibe_deleted_notes (key text COLLATE "C" PRIMARY KEY,'
+    " digest text NOT NULL, moment timestamptz NOT NULL)",
 }
 """Statement that migrates each earlier format to the next one."""
 

@@ -28,8 +28,9 @@ def sync(target: str, as_json: bool) -> int:
     STORE is a folder, such as a shared one or one on a stick, or the URL of a PostgreSQL database.
     A conversation that has grown on both sides does not change on either side; each side gets the
     other ending as a fork. If a note was changed on both sides, both texts are kept, as two notes.
-    Nothing is deleted; a deleted conversation or note comes back from the other side. You can
-    interrupt the command and repeat it.
+    A note that you deleted on one side is deleted on the other, unless it was changed there. No
+    conversation is deleted; it comes back from the other side. You can interrupt the command and
+    repeat it.
 
     If something could not be synchronized, it is reported, and the exit code is 7.
 
