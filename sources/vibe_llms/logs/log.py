@@ -189,6 +189,15 @@ class Log:
         with naming(self.path):
             return read_at(self.descriptor, 0, self.end.size)
 
+    def read_from(self, offset: int) -> bytes | None:
+        """Read the lines from an offset on; ``None`` if no line ends there."""
+        size = self.end.size
+        with naming(self.path):
+            is_line = not offset or read_at(self.descriptor, offset - 1, 1) == b"\n"
+            if offset > size or not is_line:
+                return None
+            return read_at(self.descriptor, offset, size - offset)
+
     def read_last(self) -> bytes:
         """Return the last line, including its end; empty if there is none."""
         size = self.end.size

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import (
         ContentBackends,
         ConversationStore,
+        History,
         Position,
     )
     from vibe_llms.messages.canisters import AnyCanister
@@ -98,6 +99,10 @@ class StoreDefaults:
             for message in messages:
                 self.open_inbox(identity).put(message)
         return position
+
+    def read_on(self, identity: str, after: Position) -> History | None:
+        """Return ``None``: the conversation is read as a whole."""
+        return None
 
 
 def adopt_lines(

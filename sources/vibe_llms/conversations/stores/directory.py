@@ -322,6 +322,28 @@ class DirectoryStore(StoreDefaults):
             notices=tuple(notices),
         )
 
+    @mapping_errors
+    def read_on(self, identity: str, after: Position) -> History | None:
+        """Read only the canisters behind a position."""
+        with self.guards.shared_lock():
+            table = chain.read_table(self.layout, identity)
+            merged = toml.merged_bytes_of(table)
+            with self.guards.opened(identity, reading=True) as log:
+                data = log.read_from(after.own_size + merged)
+        if data is None:
+            return None
+        part = parts.FilePart(path=self.layout.messages(identity), data=data)
+        try:
+            canisters, _ = parts.decode_part(part)
+        except CorruptionError:  # reading all of it names the line
+            return None
+        return History(
+            identity=identity,
+            metadata=self._interpret(identity, table),
+            canisters=tuple(canisters),
+            position=Position(size=log.end.size, merged=merged),
+        )
+
     def _read_inherited(self, identity: str) -> tuple[list[parts.FilePart], CorruptionError | None]:
         try:
             levels = chain.walk_to_root(self.layout, identity)

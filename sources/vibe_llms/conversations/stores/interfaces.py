@@ -217,7 +217,7 @@ class ConversationStore(Protocol):
     for longer than the store's timeout.
 
     :class:`.defaults.StoreDefaults` has default implementations of the members from ``index`` to
-    ``plant``.
+    ``read_on``.
     """
 
     @property
@@ -296,6 +296,15 @@ class ConversationStore(Protocol):
         Raises:
             StoreError: The identity already exists, the named parent or content is missing, or the
                 store cannot import logs.
+        """
+
+    def read_on(self, identity: str, after: Position) -> History | None:
+        """Read only the canisters behind a position; the cost does not depend on the others.
+
+        Returns:
+            The conversation with only these canisters; ``None`` if it has to be read as a whole:
+            the store cannot read a part, the position is not in the conversation, or the part is
+            damaged.
         """
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:

@@ -293,6 +293,20 @@ class MemoryStore(StoreDefaults):
                 notices=notices,
             )
 
+    def read_on(self, identity: str, after: Position) -> History | None:
+        """Read only the canisters behind a position."""
+        with self._lock:
+            entry = self._access(identity)
+            start = after.own_size + entry.merged
+            if start > len(entry.own):
+                return None
+            return History(
+                identity=identity,
+                metadata=entry.describe(),
+                canisters=tuple(entry.own[start:]),
+                position=Position(size=len(entry.own), merged=entry.merged),
+            )
+
     def read_metadata(self, identity: str) -> ConversationMetadata:
         """Return the metadata."""
         with self._lock:

@@ -378,6 +378,28 @@ class HistoryPromises:
         with expect(StaleConversationError, "An outdated append is accepted.", remedy):
             store.append("b", make_messages("four"), after=position)
 
+    def test_what_is_behind_a_position_can_be_read_alone(self, tmp_path: Path) -> None:
+        """Also after a parent was deleted; a store may decline, and is then read as a whole."""
+        store = self.produce_store(tmp_path)
+        create_with_texts(store, "a", "one", "two")
+        store.fork("a", from_index=1, child="b")
+        store.append("b", make_messages("three"))
+        position = store.read("b").position
+        for is_merged in (False, True):
+            if is_merged:
+                store.delete("a")
+            for texts in ([], ["four"]):
+                store.append("b", make_messages(*texts))
+                grown = store.read_on("b", position)
+                if grown is None:
+                    return
+                read = [text_of(each) for each in grown.canisters]
+                remedy = "Return only the canisters behind the position."
+                require(read == texts, f"{read} is behind the position, not {texts}.", remedy)
+                is_end = grown.position == store.read("b").position
+                require(is_end, "The position is another one.", "Return the end of the whole.")
+                position = grown.position
+
     def test_deleting_does_not_count_as_saying_something(self, tmp_path: Path) -> None:
         """A fork that received its parent's canisters keeps its own last time."""
         store = self.produce_store(tmp_path)

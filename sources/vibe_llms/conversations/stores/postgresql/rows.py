@@ -34,6 +34,10 @@ SELECT number, line FROM chain JOIN vibe_canisters
 ORDER BY number
 """
 _OWN = "SELECT number, line FROM vibe_canisters WHERE conversation = %s ORDER BY number"
+_REST = (
+    "SELECT number, line FROM vibe_canisters WHERE conversation = %s AND number >= %s"
+    " ORDER BY number"
+)
 
 
 class _Fields(msgspec.Struct, omit_defaults=True):
@@ -123,6 +127,11 @@ class StoredConversation(NamedTuple):
     def read_own(self, connection: psycopg.Connection[Any]) -> Lines:
         """Return the lines of the conversation, without inherited lines."""
         return connection.execute(_OWN, (self.identity,)).fetchall()
+
+    def read_from(self, connection: psycopg.Connection[Any], start: int) -> Lines:
+        """Return the conversation's own lines from a number on."""
+        lines: Lines = connection.execute(_REST, (self.identity, start)).fetchall()
+        return [each for each in lines if each[0] < self.next]
 
     def read_history(self, connection: psycopg.Connection[Any]) -> Lines:
         """Return the conversation's inherited lines, then its own lines."""

@@ -27,6 +27,7 @@ from vibe_llms.conversations.stores.postgresql.content_store import PostgresqlCo
 from vibe_llms.conversations.stores.postgresql.database import LOCK_CLAIM, Database
 from vibe_llms.conversations.stores.postgresql.rows import StoredConversation, encode_fields
 from vibe_llms.exceptions import (
+    CorruptionError,
     Finding,
     StaleConversationError,
     StoreError,
@@ -330,6 +331,25 @@ class PostgresqlStore(StoreDefaults):
             canisters=tuple(canisters),
             position=row.position,
             notices=(*notices, *findings),
+        )
+
+    def read_on(self, identity: str, after: Position) -> History | None:
+        """Read only the canisters behind a position."""
+        with self.database.transact(reading=True) as connection:
+            row = self._access(connection, identity)
+            start = row.start + row.merged + after.own_size
+            lines = row.read_from(connection, start)
+        if len(lines) != row.next - start:
+            return None
+        try:
+            canisters, _ = row.decode(lines, tolerant=False)
+        except CorruptionError:  # reading all of it names the line
+            return None
+        return History(
+            identity=identity,
+            metadata=row.interpret(),
+            canisters=tuple(canisters),
+            position=row.position,
         )
 
     def read_metadata(self, identity: str) -> ConversationMetadata:

@@ -12,6 +12,7 @@ from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.remote_events import read_event
 from vibe_llms.conversations.run_logs.log import LoggedEvent
+from vibe_llms.conversations.stores.interfaces import Position
 from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
 from vibe_llms.daemons.agents.faces.walking import Walk
 from vibe_llms.events.engine import (
@@ -68,7 +69,8 @@ class RunFollower:
         self._subscriptions = subscriptions
         self._subject = subject
         self._walk = Walk(run_id)
-        self._stored: Sequence[AnyCanister] = ()
+        self._stored: Sequence[AnyCanister] = ()  # from the last answer on
+        self._position: Position | None = None
 
     async def follow(self, start: int, after: int) -> AsyncGenerator[Step]:
         """Yield steps until the run has settled; the last one is a :class:`.Settled`.
@@ -122,12 +124,27 @@ class RunFollower:
             return ()
         found = find_answer(self._stored, event)
         if len(found) < event.canisters:
-            history = await asyncio.to_thread(self._runs.store.read, self.run_id)
-            self._stored = history.canisters
+            await asyncio.to_thread(self._read_on)
+            found = find_answer(self._stored, event)
+        if len(found) < event.canisters:
+            self._position = None
+            await asyncio.to_thread(self._read_on)
             found = find_answer(self._stored, event)
         if len(found) < event.canisters:
             raise StoreError(detail=f"An answer of the run {self.run_id} is not stored.")
+        # Later answers follow this one: what is before it is not searched again.
+        place = next(index for index, each in enumerate(self._stored) if each.id == event.key)
+        self._stored = self._stored[place:]
         return found
+
+    def _read_on(self) -> None:
+        """Read what the conversation has in addition; all of it at first. Does file work."""
+        store, position = self._runs.store, self._position
+        grown = None if position is None else store.read_on(self.run_id, position)
+        if grown is None:
+            grown, self._stored = store.read(self.run_id), ()
+        self._stored = (*self._stored, *grown.canisters)
+        self._position = grown.position
 
     async def _read_conversation(self, logged: LoggedEvent) -> Sequence[AnyCanister]:
         """Return the conversation up to an event; the run may have continued since."""
@@ -146,15 +163,23 @@ class RunFollower:
         places = [place for place, each in enumerate(stored) if each.id == key]
         return stored[: places[0] + 1] if places else stored
 
+    def _has_messages(self) -> bool:
+        """Return whether messages wait for the run, such as an approval. Does file work."""
+        return not self._runs.store.open_inbox(self.run_id).is_empty
+
     async def _settle(self, sequence: int) -> Settled | None:
         """Return the end of the walk if the run has settled with an event of this number."""
+        # Before the log is read, as messages move from the inbox to the log.
+        has_messages = await asyncio.to_thread(self._has_messages)
         summary = await self._runs.find(self.run_id, subject=self._subject)
         if summary.sequence > sequence:
             return None  # later events decide
         if summary.state == "waiting":
             waiting = await self._runs.survey_approvals(self.run_id, subject=self._subject)
-            # without a call, it waits for a vendor's batch, and continues without the client
-            return describe_settled(summary, waiting, self._walk) if waiting else None
+            # without a call, it waits for a vendor's batch, and continues without the client; a
+            # message may be the approval, which the holder of the log has not taken yet
+            is_open = waiting and not has_messages
+            return describe_settled(summary, waiting, self._walk) if is_open else None
         if summary.state in RESTS and not summary.starts:
             return describe_settled(summary, walk=self._walk)
         return None
