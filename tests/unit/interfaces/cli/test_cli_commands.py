@@ -75,6 +75,25 @@ def test_help_lists_every_command(vibe: Vibe) -> None:
             assert summary in outcome.out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [
+        (("list",), 20),
+        (("search",), 20),
+        (("runs", "list"), 20),
+        (("batches", "list"), 20),
+        (("memory", "search"), 20),
+        (("recall", "search"), 5),
+    ],
+)
+def test_lists_and_searches_are_short_by_default(
+    vibe: Vibe, arguments: tuple[str, ...], most: int
+) -> None:
+    """Their help names the number, and none of them shows less than one."""
+    assert f"[default: {most};" in " ".join(vibe(*arguments, "--help").out.split())
+    assert vibe(*arguments, "x", "--limit", "0").code == ExitCode.USAGE
+
+
 def test_ask_prints_the_answer_and_nothing_else(vibe: Vibe) -> None:
     """In a pipe, standard output is the answer; standard error stays empty."""
     outcome = vibe("ask", "Hello", "there")
