@@ -12,11 +12,10 @@ each invocation next to its result. A processor declares that it works so
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 import attrs
 import msgspec
@@ -39,7 +38,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.views import has_calls, list_content_classes, list_plain_texts
+from vibe_llms.messages.views import list_content_classes, list_plain_texts
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.memory_budgets import MemoryBudget
 
@@ -52,8 +51,8 @@ MEMORY_BUDGET: Final = MemoryBudget(64_000_000)
 MIN_CANISTERS: Final = 16
 """Minimum canisters to cache: translating fewer again costs less than caching them."""
 
-UNCACHED_CANISTERS: Final = 5
-"""Canisters before the last one that are not cached in long conversations."""
+CHANGEABLE_CANISTERS: Final = 5
+"""Last canisters of a request that may differ in the next one: some clients move cache marks."""
 
 _MESSAGE_BYTES: Final = 64
 """Estimated size of a message without its text."""
@@ -70,46 +69,21 @@ _OPENING: Final = UserCanister("?")
 """A user's message to put before canisters of the model; its translation is removed afterwards."""
 
 
-@frozen(kw_only=True)
-class _TranslatedBeginning:
-    """The translated beginning of a conversation.
+@frozen
+class _TranslatedRequest:
+    """A translated request, whose beginning a later request may share.
+
+    Most are never continued. So its conversation is not split before a request continues it.
 
     Attributes:
-        canisters: The canisters of the beginning.
-        other_fields: The request's other fields that affected the translation.
-        native: The vendor's fields that hold the conversation, with an empty list of messages.
-        messages: The vendor's messages.
-        losses: Losses of the translation.
-        ids: Ids of all invocations in the beginning.
-        size: Size of the beginning in bytes.
-        is_within_run: Whether the next canister is not the user's, because the model is still
-            calling tools. After the user's next message, some vendors need less of the run.
+        request: The request.
+        translation: Its translation.
+        size: Approximate size of its conversation in bytes.
     """
 
-    canisters: tuple[AnyCanister, ...]
-    other_fields: tuple[object, ...]
-    native: JsonObject
-    messages: list[JsonValue]
-    losses: tuple[Loss, ...]
-    ids: frozenset[str]
+    request: Request
+    translation: Translation[JsonObject]
     size: int
-    is_within_run: bool
-
-    def precedes(self, request: Request) -> bool:
-        """Return whether a request continues this beginning, so that it can be reused."""
-        count, canisters = len(self.canisters), request.canisters
-        if len(canisters) <= count or canisters[:count] != self.canisters:
-            return False
-        if not _begins_turn(canisters, count) or self.other_fields != _list_other_fields(request):
-            return False
-        new = canisters[count:]
-        if self.is_within_run:
-            if _may_end_run(new):
-                return False
-        elif not isinstance(new[0], _InputCanisters):
-            return False
-        # A late result, or an id that is used twice, would change the translation of the beginning.
-        return self.ids.isdisjoint(_list_ids(new))
 
 
 class IncrementalMessages:
@@ -122,7 +96,7 @@ class IncrementalMessages:
     def __init__(self, writer: FunctionProcessor[tuple[AnyCanister, ...]]) -> None:
         self._writer = writer
         # A tuple that is replaced as a whole, because threads may share a model.
-        self._cached: tuple[_TranslatedBeginning, ...] = ()
+        self._cached: tuple[_TranslatedRequest, ...] = ()
 
     def nativize(self, request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
         """Return the fields with the conversation; they may share parts with earlier results.
@@ -130,14 +104,16 @@ class IncrementalMessages:
         Raises:
             RequestError: The vendor does not support the conversation.
         """
-        if len(request.canisters) < MIN_CANISTERS or request.continuation:
+        canisters = request.canisters
+        if len(canisters) < MIN_CANISTERS or request.continuation:
             return self._writer.nativize(request, model)
-        previous = next((each for each in self._cached if each.precedes(request)), None)
-        translation = None if previous is None else self._continue(previous, request, model)
+        previous, shared = self._find_previous(canisters)
+        translation = None
+        if previous is not None:
+            translation = self._continue(previous, shared, request, model)
         if translation is None:
-            previous = None
             translation = self._writer.nativize(request, model)
-        self._cache(previous, request, translation, model)
+        self._cache(previous, shared, request, translation)
         return translation
 
     def normalize(
@@ -146,15 +122,52 @@ class IncrementalMessages:
         """Return the canisters of a request. Raises RequestError."""
         return self._writer.normalize(native, model)
 
+    def _find_previous(
+        self, canisters: Sequence[AnyCanister]
+    ) -> tuple[_TranslatedRequest | None, int]:
+        """Return the earlier request that shares the longest beginning, and its length."""
+        previous, longest = None, 0
+        for each in self._cached:
+            shared = _count_shared(each.request.canisters, canisters)
+            if shared > longest:
+                previous, longest = each, shared
+        return previous, longest
+
     def _continue(
-        self, previous: _TranslatedBeginning, request: Request, model: ModelDescriptor
+        self, previous: _TranslatedRequest, shared: int, request: Request, model: ModelDescriptor
     ) -> Translation[JsonObject] | None:
-        translated = self._write_end(request, len(previous.canisters), model)
-        if translated is None:
+        """Translate what follows the shared beginning; ``None`` if that cannot be reused.
+
+        A translation of the earlier request in two parts must give equal messages.
+        """
+        earlier, canisters = previous.request, request.canisters
+        split = _find_split(earlier.canisters, canisters, shared)
+        if not split or _list_other_fields(earlier) != _list_other_fields(request):
             return None
-        (field, messages), losses = translated
-        native = {**previous.native, field: [*previous.messages, *messages]}
-        return Translation(native, (*previous.losses, *losses))
+        beginning, end = canisters[:split], canisters[split:]
+        # A late result, or an id that is used twice, would change the translation of the beginning.
+        ids = _list_ids(end)
+        if ids and not set(ids).isdisjoint(_list_ids(beginning)):
+            return None
+        has_media = not list_content_classes(canisters).isdisjoint(MEDIA_CLASSES)
+        if has_media and not _is_owner_of_files_known(beginning):
+            return None
+        last = self._write_end(earlier, split, model)
+        if last is None:
+            return None
+        (field, last_messages), last_losses = last
+        messages = previous.translation.value.get(field)
+        count = len(last_messages)
+        if not count or not isinstance(messages, list) or messages[-count:] != last_messages:
+            return None
+        new = self._write_end(request, split, model)
+        if new is None or new[0][0] != field:
+            return None
+        (_, new_messages), new_losses = new
+        lost_at_end = set(last_losses)
+        losses = [loss for loss in previous.translation.losses if loss not in lost_at_end]
+        native = {**previous.translation.value, field: [*messages[:-count], *new_messages]}
+        return Translation(native, (*losses, *new_losses))
 
     def _write_end(
         self, request: Request, start: int, model: ModelDescriptor
@@ -188,64 +201,21 @@ class IncrementalMessages:
 
     def _cache(
         self,
-        previous: _TranslatedBeginning | None,
+        previous: _TranslatedRequest | None,
+        shared: int,
         request: Request,
         translation: Translation[JsonObject],
-        model: ModelDescriptor,
     ) -> None:
-        """Cache all but the last turn, if a translation in two parts gives equal messages."""
-        start = 0 if previous is None else len(previous.canisters)
-        canisters = request.canisters
-        split = _find_split(canisters, start)
-        if split <= start:
-            return
-        end = canisters[split:]
-        if not isinstance(end[0], _InputCanisters) and _may_end_run(end):
-            return  # what follows has changed the translation of this run
-        has_media = not list_content_classes(canisters).isdisjoint(MEDIA_CLASSES)
-        if has_media and not _is_owner_of_files_known(canisters[start:split]):
-            return
-        last = self._write_end(request, split, model)
-        if last is None:
-            return
-        (field, messages_of_end), losses = last
-        messages = translation.value.get(field)
-        size_of_end = len(messages_of_end)
-        if not size_of_end or not isinstance(messages, list):
-            return
-        if messages[-size_of_end:] != messages_of_end:
-            return
-        cached = messages[:-size_of_end]
-        end_losses = set(losses)
-        cached_losses = [loss for loss in translation.losses if loss not in end_losses]
-        texts = list_plain_texts(canisters)[start:split]
-        if None in texts:
-            size = _measure(cached if previous is None else cached[len(previous.messages) :])
+        """Cache a translation, in place of that of the request that it continues."""
+        others, canisters = self._cached, request.canisters
+        forked = () if previous is None else previous.request.canisters[shared:]
+        if previous is None or len(forked) > CHANGEABLE_CANISTERS:
+            size = _weigh(canisters)
         else:
-            size = _measure_texts(cast("Sequence[str]", texts))
-        if cached_losses:  # contents that were lost are not in the messages, but in the canisters
-            size += _measure(canisters[start:split])
-        is_within_run = not isinstance(canisters[split], _InputCanisters)
-        keeps_previous = previous is not None and previous.is_within_run != is_within_run
-        ids = frozenset() if previous is None else previous.ids
-        if has_calls(canisters):
-            ids = ids.union(_list_ids(canisters[start:split]))
-        translated = _TranslatedBeginning(
-            canisters=canisters[:split],
-            other_fields=_list_other_fields(request),
-            native={**translation.value, field: []},
-            messages=cached,
-            losses=tuple(cached_losses),
-            ids=ids,
-            size=size if previous is None else size + previous.size,
-            is_within_run=is_within_run,
-        )
-        # The new beginning replaces the previous beginning, unless only one of the two ends within
-        # a run.
-        other_beginnings = [each for each in self._cached if each is not previous]
-        if previous is not None and keeps_previous:
-            other_beginnings.insert(0, previous)
-        self._cached = (translated, *other_beginnings[: MAX_CACHED - 1])
+            size = previous.size - _weigh(forked) + _weigh(canisters[shared:])
+            others = tuple(each for each in others if each is not previous)
+        translated = _TranslatedRequest(request, translation, size)
+        self._cached = (translated, *others[: MAX_CACHED - 1])
         MEMORY_BUDGET.set_size(self, sum(each.size for each in self._cached))
 
     def clear(self) -> None:
@@ -337,16 +307,33 @@ def _list_other_fields(request: Request) -> tuple[object, ...]:
     )
 
 
-def _find_split(canisters: Sequence[AnyCanister], start: int) -> int:
-    """Return the index near the end of a conversation at which the cached beginning ends.
+def _count_shared(earlier: Sequence[AnyCanister], later: Sequence[AnyCanister]) -> int:
+    """Return how many canisters at the beginning of two conversations are equal."""
+    if earlier[0].id != later[0].id:  # as in most conversations
+        return 0
+    if later[: len(earlier)] == earlier:
+        return len(earlier)
+    pairs = enumerate(zip(earlier, later, strict=False))
+    different = (index for index, (one, other) in pairs if one is not other and one != other)
+    return next(different, min(len(earlier), len(later)))
 
-    A turn begins at the index; without a turn that begins after ``start``, the index is ``start``.
+
+def _find_split(earlier: Sequence[AnyCanister], later: Sequence[AnyCanister], shared: int) -> int:
+    """Return the index of the last turn to begin within the beginning that two requests share.
+
+    0 if there is none, or if what follows in the earlier request, which is translated again, is
+    longer than the beginning. A turn may begin within a run, because the model is still calling
+    tools: some vendors need less of the run after the user's next message.
     """
-    # Some clients move cache markers, and so change the last messages in the next request.
-    end = len(canisters) - 1
-    preferred = max(start, end - UNCACHED_CANISTERS)
-    places = itertools.chain(range(preferred, start, -1), range(end, preferred, -1))
-    return next((index for index in places if _begins_turn(canisters, index)), start)
+    starts = (
+        index for index in range(shared - 1, len(earlier) // 2, -1) if _begins_turn(later, index)
+    )
+    start = next(starts, 0)
+    if not start or isinstance(later[start], _InputCanisters):
+        return start
+    if not (_may_end_run(earlier[start:]) or _may_end_run(later[start:])):
+        return start
+    return next((index for index in starts if isinstance(later[index], _InputCanisters)), 0)
 
 
 def _begins_turn(canisters: Sequence[AnyCanister], index: int) -> bool:
@@ -388,14 +375,22 @@ def _measure(value: object) -> int:
         return MEMORY_BUDGET.limit + 1
 
 
-def _measure_texts(texts: Sequence[str]) -> int:
-    """Return the approximate size of messages with one text each, which is faster."""
-    sizes = map(len if all(map(str.isascii, texts)) else _count_bytes, texts)
-    return sum(sizes) + _MESSAGE_BYTES * len(texts)
-
-
-def _count_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+def _weigh(canisters: Sequence[AnyCanister]) -> int:
+    """Return the approximate size of canisters and their translation, which share their texts."""
+    texts = list_plain_texts(canisters)
+    plain = [text for text in texts if text is not None]
+    size = sum(map(str.__sizeof__, plain)) + _MESSAGE_BYTES * len(texts)
+    if len(plain) == len(texts):
+        return size
+    calls = [each for each in canisters if type(each) is InvocationCanister]
+    size += sum([each.arguments.__sizeof__() for each in calls if each.native is None])
+    others: list[AnyCanister] = [each for each in calls if each.native is not None]
+    if len(plain) + len(calls) < len(texts):
+        pairs = zip(canisters, texts, strict=True)
+        others += [
+            each for each, text in pairs if text is None and type(each) is not InvocationCanister
+        ]
+    return size + 2 * _measure(others) if others else size
 
 
 def _may_end_run(canisters: Sequence[AnyCanister]) -> bool:

@@ -187,6 +187,45 @@ def test_a_turn_translates_what_is_new(party: Party, kind: str) -> None:
     assert sum(translated) <= 8, "it does not grow with the conversation"
 
 
+@each_party
+def test_a_conversation_that_none_continues_is_translated_once(party: Party) -> None:
+    """As of a client that asks many questions about long examples."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    translated: list[int] = []
+
+    def count(request: Request, model: ModelDescriptor) -> Any:
+        translated.append(len(request.canisters))
+        return writer.nativize(request, model)
+
+    keeper = IncrementalMessages(attrs.evolve(writer, nativize=count))
+    for _ in range(3):
+        answers = (AssistantCanister("Yes.", turn_id="a"), ask("And?")) * 5
+        said = (ask("Begin."), *copy.deepcopy(answers))
+        keeper.nativize(Request(canisters=said), model)
+    assert translated == [11, 11, 11]
+
+
+@each_party
+def test_requests_that_share_little_are_not_translated_twice(party: Party) -> None:
+    """What the earlier one has behind a short shared beginning is not translated again."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    translated: list[int] = []
+
+    def count(request: Request, model: ModelDescriptor) -> Any:
+        translated.append(len(request.canisters))
+        return writer.nativize(request, model)
+
+    keeper = IncrementalMessages(attrs.evolve(writer, nativize=count))
+    shared = (ask("Begin."), AssistantCanister("Yes.", turn_id="a"), ask("Look."))
+    for number in range(3):
+        answer = AssistantCanister("Yes.", turn_id=f"turn-{number}")
+        said = (*shared, *(answer, ask("And?")) * 4)
+        keeper.nativize(Request(canisters=said), model)
+    assert translated == [11, 11, 11]
+
+
 def work_on(party: Party, said: tuple[AnyCanister, ...], turn: str) -> tuple[AnyCanister, ...]:
     """Returns a conversation after one more call of the model, and what came of it."""
     origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
@@ -214,7 +253,9 @@ def test_many_ends_of_one_beginning_add_nothing_to_it(party: Party) -> None:
     kept = keeper._cached
     assert len(kept) <= incremental_translation.MAX_CACHED
     for each in kept:
-        assert each.ids == set(incremental_translation._list_ids(each.canisters))
+        alone = IncrementalMessages(writer)
+        alone.nativize(each.request, model)
+        assert [each.size] == [other.size for other in alone._cached]
 
 
 @pytest.mark.slow
