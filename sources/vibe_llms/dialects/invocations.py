@@ -165,6 +165,8 @@ class InvocablesWriter:
             RequestError: The native data of an invocable are invalid, or a server tool lacks an
                 option that the vendor needs.
         """
+        if not invocables and choice == "auto":
+            return Translation({})
         ledger = Ledger(protocol=self.protocol, provider=provider)
         tools: dict[str, dict[str, Any]] = {}
         other_fields: dict[str, Any] = {}

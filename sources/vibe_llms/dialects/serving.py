@@ -7,7 +7,7 @@ do not treat it as complete. If a stop reason has no counterpart in the protocol
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -31,8 +31,10 @@ from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import CacheHint, Native
 from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.json_values import ensure_controls, ensure_schema
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.messages.requests import Request, ensure_valid_choice, is_answerable
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, check_control
@@ -45,6 +47,7 @@ UNKNOWN_MODEL: Final = ModelAttributes(
 
 
 _T = TypeVar("_T")
+_make_request: Final = trusted(Request)
 
 
 @frozen(slots=False)
@@ -120,19 +123,47 @@ def compose_request(
     descriptions, choice = invocables.value
     if not unwrapped:
         raise explain_missing_message("canisters")
-    request = Request(
+    request = _make_request(
         canisters=unwrapped,
         model=model,
-        controls=controls,
+        controls=ensure_controls(controls),
         invocables=descriptions,
         invocation_choice=choice,
-        schema=schema.value,
-        continuation=bool(unwrapped) and not is_answerable(unwrapped[-1]),
+        schema=ensure_schema(schema.value),
+        continuation=not is_answerable(unwrapped[-1]),
         native=native,
         cache=cache,
     )
+    ensure_valid_choice(request)
     losses = (*canisters.losses, *invocables.losses, *schema.losses)
     return PlainTranslation(request, losses) if is_plain else Translation(request, losses)
+
+
+_MAX_TOOLS: Final = 512
+_MAX_TOOL_BYTES: Final = 4_096
+"""Limits on the tools that are cached for a dialect: how many, and how long."""
+
+
+def read_once(read: Callable[..., InvocableDescription]) -> Callable[..., InvocableDescription]:
+    """Decorate a function that describes a client's tool from plain data: equal data are read once.
+
+    Clients send their tools with each request. If the descriptions are the same objects, their
+    translation is also cached.
+    """
+
+    @functools.lru_cache(maxsize=_MAX_TOOLS)
+    def read_encoded(data: bytes) -> InvocableDescription:
+        return read(*msgspec.json.decode(data))
+
+    @functools.wraps(read)
+    def read_known(*arguments: Any) -> InvocableDescription:
+        try:
+            data = msgspec.json.encode(arguments)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return read(*arguments)
+        return read_encoded(data) if len(data) <= _MAX_TOOL_BYTES else read(*arguments)
+
+    return read_known
 
 
 def describe_function(

@@ -34,6 +34,7 @@ from vibe_llms.messages.contents import AnyContent, Native, ReasoningContent, Te
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.texts import BOUNDARY
+from vibe_llms.messages.views import list_plain_texts
 
 # A multiple of three characters, so that its base64 does not depend on what follows.
 _BEGINNING: Final = "vibe-seal"
@@ -170,6 +171,8 @@ def wrap_response(response: Response, protocol: str) -> Response:
     envelope of reasoning is in the same content as its text; in a stream, it may follow later.
     :func:`unwrap_signatures` reads both forms.
     """
+    if None not in list_plain_texts(response.canisters):  # as of most answers; nothing is signed
+        return response
     provider = response.metadata.origin.provider
     wrapped: list[AnyCanister] = []
     last: list[ReasoningContent] = []

@@ -34,7 +34,7 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
         RequestError: JSON cannot represent a value: NaN, infinity, an integer that is too large,
             a key that is not a text, an object of another class; or the data nest too deeply.
     """
-    if depth == 0 and keeps_order and (copied := _copy_common(value, DEPTH_LIMIT)) is not None:
+    if depth == 0 and (copied := _copy_common(value, DEPTH_LIMIT, keeps_order)) is not None:
         return copied
     if depth > DEPTH_LIMIT:
         detail = f"The data nest deeper than {DEPTH_LIMIT} levels."
@@ -107,7 +107,7 @@ def _copy_object(value: object, path: str, *, keeps_order: bool) -> JsonObject:
     return copied
 
 
-def _copy_common(value: Any, depth: int) -> Any:
+def _copy_common(value: Any, depth: int, keeps_order: bool) -> Any:
     """Fast path: copy plain data of the common types; ``None`` for anything else.
 
     :func:`copy_plain` composes a path for each value, which only its errors need. That is slow
@@ -120,6 +120,10 @@ def _copy_common(value: Any, depth: int) -> Any:
     is_object = type(value) is dict
     if depth < 0 or not (is_object or type(value) is list):
         return None
+    if is_object and not keeps_order and len(value) > 1:
+        if not all(type(key) is str for key in value):
+            return None
+        value = {key: value[key] for key in sorted(value)}
     copied: dict[Any, Any] = {}
     for key, each in value.items() if is_object else enumerate(value):
         if is_object and (type(key) is not str or not (key.isascii() or is_encodable(key))):
@@ -129,11 +133,14 @@ def _copy_common(value: Any, depth: int) -> Any:
             if not (each.isascii() or is_encodable(each)):
                 return None
         elif kind is dict or kind is list:
-            each = _copy_common(each, depth - 1)
+            each = _copy_common(each, depth - 1, keeps_order)
             if each is None:
                 return None
         elif kind is int:
             if not _MINIMUM <= each < _BEYOND:
+                return None
+        elif kind is float:
+            if not math.isfinite(each) or each.is_integer():
                 return None
         elif each is not None and kind is not bool:
             return None

@@ -117,7 +117,7 @@ class Request:
 
     def __attrs_post_init__(self) -> None:
         _ensure_answerable(self)
-        _ensure_valid_choice(self)
+        ensure_valid_choice(self)
 
     def extend(self, new: Iterable[AnyCanister], *, continuation: bool = False) -> Request:
         """Return the same request with further canisters.
@@ -210,7 +210,8 @@ def _ensure_answerable(request: Request) -> None:
     )
 
 
-def _ensure_valid_choice(request: Request) -> None:
+def ensure_valid_choice(request: Request) -> None:
+    """Refuse equal names of invocables, and a choice that is not among them."""
     names = {invocable.name for invocable in request.invocables}
     if len(names) < len(request.invocables) or not names.isdisjoint(CHOICES):
         _refuse_names(request.invocables)

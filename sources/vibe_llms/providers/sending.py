@@ -139,7 +139,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
         """Translate a request; adapt controls if it is lenient, and add native parameters."""
         # Native parameters without a protocol are for any vendor.
         has_native_for_any = request.native is not None and not request.native.protocol
-        if not (request.lenient or has_native_for_any):
+        if not (has_native_for_any or (request.lenient and request.controls)):
             return self.nativize(request, streaming=streaming)
         from vibe_llms.providers.parameters import add_native, leave_out_controls
 

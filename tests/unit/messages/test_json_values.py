@@ -11,7 +11,7 @@ from hypothesis import given
 from strategies.messages import json_objects
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages import json_values
-from vibe_llms.messages.json_values import DEPTH_LIMIT, ensure_schema
+from vibe_llms.messages.json_values import DEPTH_LIMIT, ensure_controls, ensure_schema
 
 
 class _Text(str):
@@ -39,24 +39,27 @@ ODD_VALUES: list[Any] = [
 ]
 
 
-def copy_slowly(value: Any) -> str:
-    """Return the text of a copy, or the error."""
+def copy_slowly(value: Any) -> list[str]:
+    """Return the texts of copies as a schema and as controls, or the errors."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_values, "_copy_common", lambda value, depth: None)
+        patch.setattr(json_values, "_copy_common", lambda value, depth, keeps_order: None)
         return copy_quickly(value)
 
 
-def copy_quickly(value: Any) -> str:
+def copy_quickly(value: Any) -> list[str]:
     """Return the same as it is usually done."""
-    try:
-        return json.dumps(ensure_schema(value))
-    except RequestError as error:
-        return str(error)
+    texts = []
+    for ensure in (ensure_schema, ensure_controls):
+        try:
+            texts.append(json.dumps(ensure(value)))
+        except RequestError as error:
+            texts.append(str(error))
+    return texts
 
 
 @given(json_objects)
 def test_any_schema_is_copied_alike(schema: dict[str, Any]) -> None:
-    """Its order is kept."""
+    """The order of a schema is kept; controls are sorted at any depth."""
     assert copy_quickly(schema) == copy_slowly(schema)
 
 
@@ -75,7 +78,7 @@ def test_data_may_nest_as_deeply_as_by_the_slow_way() -> None:
             schema = {"a": schema}
         assert copy_quickly(schema) == copy_slowly(schema)
     schema["a"] = schema
-    assert "nest deeper" in copy_quickly(schema)
+    assert all("nest deeper" in text for text in copy_quickly(schema))
 
 
 def test_a_copy_does_not_change_with_the_original() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable
 from typing import Final
@@ -13,10 +14,22 @@ _LOSSES_BYTES: Final = 4_096
 """Longest value; most clients refuse longer headers. The log has all losses."""
 
 
+_FEW: Final = 4
+"""Up to so many losses, the value is cached: most requests for a model have the same ones."""
+
+
 def write_ranked(losses: Iterable[Loss]) -> str:
     """Return the header's value, most serious losses first; empty without losses."""
+    losses = tuple(losses)
+    return _write_few(losses) if len(losses) <= _FEW else _rank_and_write(losses)
+
+
+def _rank_and_write(losses: tuple[Loss, ...]) -> str:
     texts = [str(loss) for loss in rank_losses(losses)]
     return write_losses(texts) if texts else ""
+
+
+_write_few: Final = functools.lru_cache(maxsize=64)(_rank_and_write)
 
 
 def write_losses(texts: list[str]) -> str:

@@ -11,10 +11,11 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count
 
 # Names of fields in the protocols of all clients.
-_MESSAGES: Final = ("messages", "input", "contents", "canisters")
+_MESSAGES: Final = frozenset({"messages", "input", "contents", "canisters"})
 _PARTS: Final = frozenset(
     {"content", "parts", "tool_calls", "images", "summary", "reasoning_details"}
 )
+_TOOLS: Final = ("tools", "functions", "invocables")
 _TOOL_GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
 _CONFIGS: Final = ("generationConfig", "generation_config")
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
@@ -27,6 +28,8 @@ _ANSWER_SCHEMAS: Final = (
     "format",
     "schema",
 )
+_OTHERS: Final = frozenset((*_TOOLS, *_ANSWER_SCHEMAS, *_CONFIGS, "n"))
+"""Fields with anything that is counted, except messages."""
 
 
 @frozen(kw_only=True)
@@ -61,14 +64,18 @@ def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits, body: bytes 
         LimitError: A count exceeds its limit.
     """
     request = native.get("request")
-    if isinstance(request, Mapping):  # our own protocol
+    if request.__class__ is dict:  # our own protocol
         native = request
+    fields = native.keys()
     messages: list[Any] = []
-    for name in _MESSAGES:
+    for name in _MESSAGES & fields:
         messages += _list(native, name)
-    tools = list(_list_tools(native))
-    answer_schemas = [native.get(name) for name in _ANSWER_SCHEMAS]
-    nodes, properties = _measure([*tools, *answer_schemas, *_list_configs(native)])
+    tools: list[object] = []
+    nodes = properties = choices = 0
+    if not fields.isdisjoint(_OTHERS):  # unlike most requests
+        tools, choices = list(_list_tools(native)), _count_choices(native)
+        answer_schemas = [native.get(name) for name in _ANSWER_SCHEMAS]
+        nodes, properties = _measure([*tools, *answer_schemas, *_list_configs(native)])
     # A part has two bytes, with the bracket or comma before it. Most bodies are too short for many.
     is_short = 0 < len(body) <= 2 * limits.parts
     parts = 0 if is_short else _count_parts([*messages, native.get("system")])
@@ -76,7 +83,7 @@ def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits, body: bytes 
         ("messages", limits.messages, len(messages)),
         ("parts", limits.parts, parts),
         ("tools", limits.tools, len(tools)),
-        ("choices", limits.choices, _count_choices(native)),
+        ("choices", limits.choices, choices),
         ("schema_properties", limits.schema_properties, properties),
         ("schema_nodes", limits.schema_nodes, nodes),
     )
@@ -98,7 +105,7 @@ def _list_configs(native: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _list_tools(native: Mapping[str, Any]) -> Iterator[object]:
     """Yield all tools, including those in groups."""
-    for name in ("tools", "functions", "invocables"):
+    for name in _TOOLS:
         for tool in _list(native, name):
             group: list[Any] = []
             if isinstance(tool, Mapping):

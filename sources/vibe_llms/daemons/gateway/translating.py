@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -32,7 +33,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.portal import IS_LARGE_REQUEST
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES
@@ -192,8 +193,13 @@ def _find_added_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
     limit = upstream.model.descriptor.attributes.control_defaults.get("max_tokens")
     if limit is None or "max_tokens" in request.controls:
         return ()
+    return (_describe_added_limit(limit),)
+
+
+@functools.cache
+def _describe_added_limit(limit: JsonValue) -> Loss:
     reason = f"the vendor requires a limit, and {limit} tokens are requested"
-    return (Loss(kind=LossKind.SYNTHESIZED, path="controls.max_tokens", reason=reason),)
+    return Loss(kind=LossKind.SYNTHESIZED, path="controls.max_tokens", reason=reason)
 
 
 def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translation[Request]:

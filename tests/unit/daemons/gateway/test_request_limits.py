@@ -37,3 +37,35 @@ def test_as_many_parts_as_the_limit_are_accepted() -> None:
     native = {"messages": [TEXT, {"role": "user", "content": [1, 1, 1]}, TEXT]}
 
     ensure_bounds(native, LIMITS, msgspec.json.encode(native))
+
+
+SMALL = GatewayLimits(messages=1, tools=1, choices=1, schema_properties=1, schema_nodes=6)
+TWO = {"type": "object", "properties": {"a": {}, "b": {}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        *(({name: [TEXT, TEXT]}, "messages") for name in ("messages", "input", "contents")),
+        ({"request": {"canisters": [TEXT, TEXT]}}, "messages"),
+        *(({name: [{}, {}]}, "tools") for name in ("tools", "functions", "invocables")),
+        ({"tools": [{"functionDeclarations": [{}, {}]}]}, "tools"),
+        ({"n": 2}, "choices"),
+        ({"generationConfig": {"candidateCount": 2}}, "choices"),
+        ({"generation_config": {"candidate_count": 2}}, "choices"),
+        ({"tools": [TWO]}, "schema_properties"),
+        ({"response_format": TWO}, "schema_properties"),
+        ({"text": TWO}, "schema_properties"),
+        ({"output_config": TWO}, "schema_properties"),
+        ({"output_format": TWO}, "schema_properties"),
+        ({"format": TWO}, "schema_properties"),
+        ({"request": {"schema": TWO}}, "schema_properties"),
+        ({"generationConfig": {"responseSchema": TWO}}, "schema_properties"),
+        ({"response_format": [1, 2, 3, 4, 5, 6]}, "schema_nodes"),
+    ],
+)
+def test_each_field_is_counted_by_itself(fields: dict[str, Any], limit: str) -> None:
+    """Whatever else the request has."""
+    with pytest.raises(LimitError) as caught:
+        ensure_bounds(fields, SMALL, msgspec.json.encode(fields))
+    assert caught.value.limit == limit

@@ -19,7 +19,7 @@ from vibe_llms.dialects.bedrock.quirks import PROTOCOL
 from vibe_llms.dialects.extras import AS_IT_IS, collect_extras
 from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.request_paths import look_up, take
-from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.dialects.serving import describe_function, describe_own_tool, read_once
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES as OUR_CHOICES
@@ -70,6 +70,12 @@ def _read_tool(tool: Mapping[str, Any], used_names: TakenNames) -> InvocableDesc
         kind, fields = next(iter(tool.items()), ("tool", None))
         name = fields.get("name") if isinstance(fields, Mapping) else None
         return describe_own_tool(PROTOCOL, tool, str(name or kind), used_names)
+    return _read_function(tool)
+
+
+@read_once
+def _read_function(tool: Mapping[str, Any]) -> InvocableDescription:
+    function = tool[FUNCTION]
     schema = function["inputSchema"]["json"]
     inner = collect_extras(function, _KNOWN)
     inner_schema = collect_extras(function["inputSchema"], ("json",))

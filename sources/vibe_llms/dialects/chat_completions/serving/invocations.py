@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.dialects.cache_hints import take_cache_control
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.extras import AS_IT_IS, BODY, LENIENT, collect_extras, make_native
 from vibe_llms.dialects.invocations import TakenNames, is_closed
-from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.dialects.serving import describe_function, describe_own_tool, read_once
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
+
+_FIELDS: Final = frozenset(
+    {"tools", "functions", "web_search_options", "tool_choice", "function_call"}
+)
+"""Fields of a request about tools."""
 
 
 def normalize_invocables(
@@ -23,6 +28,8 @@ def normalize_invocables(
 
     An unknown choice becomes ``auto``; the request keeps it as native data.
     """
+    if native.keys().isdisjoint(_FIELDS):  # as in most requests of a chat
+        return Translation(((), "auto"))
     invocables: list[InvocableDescription] = []
     # A tool with the name of a choice, such as `none`, could not be chosen.
     taken_names = TakenNames(CHOICES)
@@ -79,6 +86,7 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
     return tool.get("type") in (None, "function")
 
 
+@read_once
 def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> InvocableDescription:
     tool, hint = take_cache_control(tool)
     function, inner_hint = take_cache_control(tool["function"])

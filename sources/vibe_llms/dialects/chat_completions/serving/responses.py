@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
-from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
+from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter, write_plain_turn
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
 from vibe_llms.dialects.extras import merge
@@ -34,6 +34,7 @@ from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, Te
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.texts import BOUNDARY
+from vibe_llms.messages.views import list_plain_texts
 
 _FINISH_REASONS: Final = {
     StopReason.FAILED: "length",
@@ -79,8 +80,13 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
 
 def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
+    canisters = response.canisters
+    if len(canisters) == 1 and type(canisters[0]) is AssistantCanister:
+        plain = write_plain_turn([(canisters[0], list_plain_texts(canisters)[0])], _QUIRKS)
+        if plain is not None:
+            return plain
     turn = []
-    for index, canister in enumerate(response.canisters):
+    for index, canister in enumerate(canisters):
         path = f"canisters[{index}]"
         owner = getattr(canister, "owner", Owner.OURS)
         if isinstance(canister, (AssistantCanister, InvocationCanister)) and owner is Owner.OURS:

@@ -11,7 +11,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.invocations import TakenNames
-from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.dialects.serving import describe_function, describe_own_tool, read_once
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -32,7 +32,7 @@ def normalize_invocables(
             if value is None:
                 continue
             if kind == "functionDeclarations":
-                descriptions = [_read_function(camelize(each), enforced=enforced) for each in value]
+                descriptions = [_read_function(camelize(each), enforced) for each in value]
             else:
                 # ``googleSearch`` becomes ``google_search``.
                 name = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
@@ -44,7 +44,8 @@ def normalize_invocables(
     return Translation((tuple(invocables), _read_choice(config, functions)))
 
 
-def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
+@read_once
+def _read_function(function: dict[str, Any], enforced: bool) -> InvocableDescription:
     extras = collect_extras(function, ("name", "description", "parametersJsonSchema", "parameters"))
     schema: JsonObject | None = function.get("parametersJsonSchema")
     if schema is None and function.get("parameters") is not None:

@@ -9,7 +9,7 @@ from vibe_llms.dialects.extras import collect_extras, without
 from vibe_llms.dialects.interactions.quirks import PROTOCOL
 from vibe_llms.dialects.interactions.tables import CONFIG, JSON_TYPE
 from vibe_llms.dialects.invocations import TakenNames
-from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.dialects.serving import describe_function, describe_own_tool, read_once
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -27,15 +27,19 @@ def normalize_invocables(
     taken_names = TakenNames()
     for tool in native.get("tools") or ():
         if tool.get("type", "function") == "function":
-            extras = collect_extras(tool, _FUNCTION_FIELDS)
-            schema = tool.get("parameters")
-            description = describe_function(PROTOCOL, tool, schema, extras, enforced=enforced)
+            description = _read_function(tool, enforced)
         else:
             description = describe_own_tool(PROTOCOL, tool, str(tool["type"]), taken_names)
         invocables.append(description)
         taken_names.add(description.name)
     functions = {each.name for each in invocables if each.schema is not None}
     return Translation((tuple(invocables), _read_choice(choice, functions)))
+
+
+@read_once
+def _read_function(tool: Mapping[str, Any], enforced: bool) -> InvocableDescription:
+    extras = collect_extras(tool, _FUNCTION_FIELDS)
+    return describe_function(PROTOCOL, tool, tool.get("parameters"), extras, enforced=enforced)
 
 
 def _find_choice(native: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.messages.calling.schemas import can_be_enforced
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
-from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.dialects.serving import describe_function, describe_own_tool, read_once
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -66,10 +66,16 @@ def _read_tool(
     if not is_ours or tool["name"] in used_names:  # the vendor will report duplicate names
         name = _name_own_tool(tool)
         return describe_own_tool(PROTOCOL, tool, name, used_names, request_fields)
+    return _read_function(tool)
+
+
+@read_once
+def _read_function(tool: Mapping[str, Any]) -> InvocableDescription:
+    schema = tool["input_schema"]
     tool, hint = take_cache_control(tool)
     extras = collect_extras(tool, ("name", "description", "input_schema", "strict"))
     is_strict = tool.get("strict") is True
-    if is_strict and isinstance(schema, Mapping) and not can_be_enforced(schema):
+    if is_strict and not can_be_enforced(schema):
         extras[AS_IT_IS] = True
     return describe_function(PROTOCOL, tool, schema, extras, enforced=is_strict, cache=hint)
 

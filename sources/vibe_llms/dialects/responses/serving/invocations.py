@@ -21,7 +21,7 @@ from vibe_llms.dialects.responses.namespaces import (
     open_namespace,
 )
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.dialects.serving import describe_function, describe_own_tool, read_once
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -115,6 +115,7 @@ def _normalize_tool(tool: Mapping[str, Any], taken_names: TakenNames) -> Invocab
     return _normalize_plain(tool, {})
 
 
+@read_once
 def _normalize_plain(tool: Mapping[str, Any], notes: dict[str, Any]) -> InvocableDescription:
     """Return the description of a function or a custom tool.
 
