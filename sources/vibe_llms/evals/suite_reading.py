@@ -39,6 +39,11 @@ def read_suite(path: Path | str) -> Suite:
     """
     path = Path(path)
     raw = _read(path, SUITE_BYTES, "Move cases to a file of JSON lines, listed in case_files.")
+    return parse_suite(raw, path)
+
+
+def parse_suite(raw: bytes, path: Path) -> Suite:
+    """Parse the bytes of a suite's file, and read its files of cases. Raises ConfigurationError."""
     document = parse_document(raw.removeprefix(_BYTE_ORDER_MARK), str(path))
     tree = dict(document.tree)
     reader = document.produce_reader(path.absolute().parent)

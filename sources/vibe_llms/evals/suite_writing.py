@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe_llms.evals.suite_reading import read_suite
+from vibe_llms.evals.suite_reading import parse_suite
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.files import read_regular, replace_file
 from vibe_llms.foundation.json_types import escape_surrogates
@@ -41,26 +41,30 @@ def add_run(suite: Path, name: str, run: Path, *, expected: str, kind: str, subj
 
     Raises:
         RequestError: The suite has a case of this name.
-        ConfigurationError: The suite has mistakes.
+        ConfigurationError: The suite has mistakes, or would have some with the case; it stays.
         OSError: The file cannot be written.
     """
     folder = suite.absolute().parent
+    named = f"name = {write_string(name)}"
     if suite.exists():
-        if any(each.name == name for each in read_suite(suite).cases):
+        text = read_regular(str(suite)).decode("utf-8-sig", "surrogateescape").rstrip("\n") + "\n"
+        if named in text.splitlines():
             raise RequestError(
                 path=str(suite), detail=f"{suite} already has a case {name!r}.", remedy="Remove it."
             )
-        text = read_regular(str(suite)).decode("utf-8-sig").rstrip("\n") + "\n"
     else:
         if kind == "task":
             subject = Path(os.path.relpath(subject, folder)).as_posix()
         line = f"{kind} = {write_string(subject)}"
-        text = _HEAD.format(name=suite.name, subject=line, judge=_JUDGES[kind])
+        place = " ".join(escape_surrogates(suite.name).split())
+        text = _HEAD.format(name=place, subject=line, judge=_JUDGES[kind])
     path = Path(os.path.relpath(run, folder)).as_posix()
-    text += f"\n[[cases]]\nname = {write_string(name)}\nrun = {write_string(path)}\n"
+    text += f"\n[[cases]]\n{named}\nrun = {write_string(path)}\n"
     if expected.strip():
         text += f"expected = {write_string(expected)}\n"
-    replace_file(suite, text.encode())
+    raw = text.encode("utf-8", "surrogateescape")
+    parse_suite(raw, suite)  # cases = [...] cannot be extended, and judges may need other values
+    replace_file(suite, raw)
 
 
 def write_string(text: str) -> str:

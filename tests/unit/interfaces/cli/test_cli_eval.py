@@ -68,7 +68,9 @@ def test_programs_read_json(vibe: Vibe, home: Path) -> None:
 
 
 def test_a_function_that_prints_leaves_json_whole(vibe: Vibe, home: Path) -> None:
-    (home / "checks.py").write_text("def check(answer):\n    print('Hello')\n    return True\n")
+    (home / "checks.py").write_text(
+        "print('Loaded')\n\ndef check(answer):\n    print('Hello')\n    return True\n"
+    )
     path = write_suite(
         home,
         'prompt = "Hi"\n[[subjects]]\nname = "echo"\nmodel = "scripted:echo"\n'
@@ -79,6 +81,7 @@ def test_a_function_that_prints_leaves_json_whole(vibe: Vibe, home: Path) -> Non
     shown = vibe("eval", str(path), "--json")
 
     assert shown.read_json()["summary"]["holds"] is True
+    assert "Loaded" in shown.err
     assert "Hello" in shown.err
 
 

@@ -89,15 +89,15 @@ async def run(
         note(f"Warning: {against} is a report of the suite {earlier.suite!r}, not {tested.name!r}.")
     evaluation = Evaluation(tested, EvalOptions(**options), application=application)
     try:
-        async with evaluation:
-            forecast = await evaluation.forecast()
-            _confirm(forecast, evaluation, is_agreed=application.configuration.yes)
-            try:
-                with redirect_stdout(sys.stderr):  # functions of judges may print
+        with redirect_stdout(sys.stderr):  # functions of judges may print, also their files
+            async with evaluation:
+                forecast = await evaluation.forecast()
+                _confirm(forecast, evaluation, is_agreed=application.configuration.yes)
+                try:
                     report = await _perform(evaluation)
-            except BaseException:  # including Ctrl-C
-                note("The answers so far are cached; the same command continues.")
-                raise
+                except BaseException:  # including Ctrl-C
+                    note("The answers so far are cached; the same command continues.")
+                    raise
     finally:
         await application.close()
     if output is not None:
