@@ -25,6 +25,9 @@ from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.daemons.keys.charges import KeySpending
 from vibe_llms.daemons.keys.ledger import KeyLedger
 from vibe_llms.exceptions import AccessError, StoreError
+from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.testing.contracts import AuthorizerContract
+from vibe_llms.testing.contracts.promises import BrokenPromise
 
 ESTIMATE = KeySpending(
     perhaps_requests=1,
@@ -171,6 +174,19 @@ async def test_a_database_without_deferred_requests_gets_their_table(tmp_path: P
     await authorizer.close()
 
     assert survey(tmp_path) == ESTIMATE
+
+
+def test_an_authorizer_that_counts_it_twice_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Contract(AuthorizerContract):
+        def produce_authorizer(self, directory: Path) -> Authorizer:
+            self.credential = create_key(directory)
+            return open_authorizer(directory, ManualClocks())
+
+    monkeypatch.setattr(KeyLedger, "correct", lambda *_: True)
+    with pytest.raises(BrokenPromise, match="effects are"):
+        Contract().test_usage_that_is_known_later_counts_once(tmp_path)
 
 
 async def test_names_are_forgotten_after_a_year(tmp_path: Path) -> None:
