@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from support.faces.facing import FAIL, LOOK, PAY, Face, facing, facing_friends, 
 from support.gateways.authorizers import KeyAuthorizer
 from support.runs.acting import invoke, say
 from support.runs.scripting import hold_slow_answers
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.conversations.run_logs.log import claim_soon
+from vibe_llms.runs.delivering import deliver
 
 pytestmark = pytest.mark.slow
 
@@ -114,9 +118,39 @@ async def test_one_word_answers_one_call(tmp_path: Path, word: str, result: str)
     async with facing(tmp_path, "/a2a", PAY) as face:
         spec = face.write_script([invoke("pay", to="Ann")], DONE)
         waiting = await send(face, compose(spec, "1", "Pay."))
+        assert waiting["status"]["state"] == "TASK_STATE_INPUT_REQUIRED", waiting["status"]
         sent = compose(spec, "2", word, taskId=waiting["id"])
         done = await send(face, sent)
         assert result in json.dumps(done["history"]).lower().replace("paid ann", "paid Ann")
+        assert read_artifacts(done) == ["Done."]
+
+
+async def test_an_answer_that_waits_in_the_inbox_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, a run that was just suspended may hold its log for a while."""
+    monkeypatch.setattr("vibe_llms.runs.waiting.deliver", partial(deliver, wait_seconds=0))
+    listed, survey = asyncio.Event(), LocalRuns.survey_approvals
+
+    async def survey_approvals(runs: LocalRuns, run_id: str, **options: Any) -> Any:
+        found = await survey(runs, run_id, **options)
+        if not runs.store.open_inbox(run_id).is_empty:
+            listed.set()
+        return found
+
+    monkeypatch.setattr(LocalRuns, "survey_approvals", survey_approvals)
+    async with facing(tmp_path, "/a2a", PAY) as face:
+        spec = face.write_script([invoke("pay", to="Ann")], DONE)
+        waiting = await send(face, compose(spec, "1", "Pay."))
+        store, identity = face.daemon.premises.store, waiting["contextId"]
+        log = store.open_log(identity)
+        claim_soon(log)
+        sent = compose(spec, "2", "deny", taskId=waiting["id"])
+        sending = asyncio.create_task(send(face, sent))
+        await listed.wait()  # the call seems to wait, though its answer is there
+        log.close()
+        done = await sending
+        assert done["status"]["state"] == "TASK_STATE_COMPLETED"
         assert read_artifacts(done) == ["Done."]
 
 
