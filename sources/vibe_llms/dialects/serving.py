@@ -139,7 +139,7 @@ def compose_request(
     return PlainTranslation(request, losses) if is_plain else Translation(request, losses)
 
 
-_MAX_TOOLS: Final = 512
+_MAX_TOOLS: Final = 256
 _MAX_TOOL_BYTES: Final = 4_096
 """Limits on the tools that are cached for a dialect: how many, and how long."""
 
