@@ -49,6 +49,8 @@ from vibe_llms.foundation.provider_faults import RETRYABLE_FAULTS as RETRYABLE_F
 from vibe_llms.foundation.provider_faults import ProviderFault as ProviderFault
 from vibe_llms.foundation.suggestions import suggest
 
+_LONGEST_NAME = 200  # characters of an unknown name that an error repeats
+
 
 def end_sentence(text: str) -> str:
     """End the text with a full stop, so that another sentence can follow."""
@@ -176,7 +178,8 @@ class UnknownNameError(ConverseError, LookupError):
         suggestion = suggest(self.name, self.known)  # only a full stop if no name is similar
         lists_names = self.known and suggestion == "."
         known = f" Known: {', '.join(sorted(self.known))}." if lists_names else ""
-        return f"Unknown {self.kind} {self.name!r}{suggestion}{known}"
+        name = self.name if len(self.name) <= _LONGEST_NAME else f"{self.name[:_LONGEST_NAME]}…"
+        return f"Unknown {self.kind} {name!r}{suggestion}{known}"
 
 
 class WeightsError(ConverseError, OSError):

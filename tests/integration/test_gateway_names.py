@@ -153,3 +153,23 @@ async def test_a_model_that_a_client_may_not_ask_is_not_found(tmp_path: Path) ->
                 statuses[subject] = told.status
 
     assert statuses == {"friend": 200, "stranger": 404}
+
+
+@pytest.mark.parametrize("has_tables", [False, True])
+async def test_a_name_that_is_too_long_is_unknown_and_not_repeated(
+    tmp_path: Path, has_tables: bool
+) -> None:
+    """Nothing looks for it, remembers it, or compares it with the names that are known."""
+    options: dict[str, Any] = {}
+    if has_tables:
+        options["file"] = tmp_path / "gateway.toml"
+        options["file"].write_text('[models.quick]\ntargets = ["openai_conversations:gpt-5.5"]\n')
+    async with Simulator() as simulator, aiohttp.ClientSession() as session:
+        application = produce_application(tmp_path, simulator.url)
+        async with serve_gateway(application, **options) as address:
+            for name in ("openai_conversations:" + "y" * 1_000, "quick" * 200_000):
+                body = {"model": name, "messages": TOLD}
+                async with session.post(f"{address}/v1/chat/completions", json=body) as told:
+                    message = (await told.json())["error"]["message"]
+                assert (told.status, len(message) < 500) == (404, True)
+        assert simulator.requests == []

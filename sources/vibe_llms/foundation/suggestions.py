@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_LONGEST = 200
+"""Length of the longest word that is compared: comparing a megabyte takes seconds."""
+
 
 def find_near(word: object, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
     """Return the known words that are similar to a word, the most similar first.
@@ -14,13 +17,19 @@ def find_near(word: object, known: Iterable[str], *, cutoff: float = 0.6) -> lis
     """
     import difflib  # needed after an error only, and slow to import
 
-    return difflib.get_close_matches(str(word), sorted(known), cutoff=cutoff)
+    text = str(word)
+    if len(text) > _LONGEST:
+        return []
+    return difflib.get_close_matches(text, sorted(known), cutoff=cutoff)
 
 
 def find_nearest(word: object, known: Iterable[str]) -> str | None:
     """Return the known word most similar to a word; ``None`` if none is similar enough."""
-    known = list(known)
-    anagrams = [each for each in known if sorted(each) == sorted(str(word))]  # as "aks" for "ask"
+    known, text = list(known), str(word)
+    if len(text) > _LONGEST:
+        return None
+    letters = sorted(text)
+    anagrams = [each for each in known if sorted(each) == letters]  # as "aks" for "ask"
     near = anagrams or find_near(word, known, cutoff=0.7)
     return near[0] if near else None
 

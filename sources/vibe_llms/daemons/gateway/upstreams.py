@@ -37,6 +37,9 @@ _CACHED_NAMES: Final = 1_000
 _CACHED_CHARACTERS: Final = 256
 """Limits on the names in the cache, and on the length of each: clients choose them."""
 
+_LONGEST_NAME: Final = 1_000
+"""Length of the longest name that is looked up: the caches of the application are by name, too."""
+
 _SURVEY_SECONDS: Final = 10
 """Timeout for listing the models of a vendor."""
 
@@ -112,7 +115,7 @@ class Upstreams:
     def find(self, name: str, genus: Genus = Genus.CONVERSER) -> Upstream | None:
         """Return the model of a name if it is loaded; else ``None``: use :meth:`access`."""
         address = self.models.get(name) if self.models else name
-        if not address:
+        if not address or len(name) > _LONGEST_NAME:
             return None
         application = self._application
         if genus is Genus.CONVERSER:
@@ -160,6 +163,8 @@ class Upstreams:
         """
         if not name:
             return await self._access_default(genus)
+        if len(name) > _LONGEST_NAME:
+            raise UnknownNameError(kind="model", name=name, remedy="GET /v1/models.")
         address = name
         if self.models:
             if name not in self.models:

@@ -43,7 +43,7 @@ class KeyAdministration:
         """Raise UnknownNameError unless a key has this public part; a name is not enough."""
         if identity not in await asyncio.to_thread(self._register.load):
             remedy = "GET /operate/keys lists the keys."
-            raise UnknownNameError(kind="key", name=identity[:100], remedy=remedy)
+            raise UnknownNameError(kind="key", name=identity, remedy=remedy)
 
     async def add(self, name: str, limits: Mapping[str, Any]) -> tuple[str, KeyDescription]:
         """Create a key; return its text, which is not stored, and its description.
