@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, cast
@@ -72,7 +74,7 @@ _ONLY_TEXTS: Final[frozenset[type]] = frozenset((TextualContent,))
 
 
 class _Contents(NamedTuple):
-    """Summary of the contents of a conversation, by class.
+    """Summary of the contents of a conversation.
 
     Attributes:
         canisters: The conversation.
@@ -89,7 +91,8 @@ class _Contents(NamedTuple):
     plain_texts: Sequence[str | None]
 
 
-_recent = _Contents((), frozenset(), frozenset(), (), ())
+_NOTHING: Final = _Contents((), frozenset(), frozenset(), (), ())
+_recent = _NOTHING
 """The last long conversation without media."""
 
 
@@ -139,11 +142,12 @@ def _survey(canisters: Iterable[AnyCanister]) -> _Contents:
     recent = _recent  # at once, for other threads
     if canisters is recent.canisters:
         return recent
-    texts: list[str | None] = []
+    earlier = recent if _continues(recent, canisters) else _NOTHING
+    texts, classes = [*earlier.texts], {*earlier.classes}
+    start = len(texts)
     answers: list[int] = []  # the positions of those with native data
-    classes: set[type] = set()
     append = texts.append
-    for canister in canisters:
+    for canister in itertools.islice(canisters, start, None):
         contents, text = canister.content, None
         if len(contents) == 1:
             content = contents[0]
@@ -163,19 +167,27 @@ def _survey(canisters: Iterable[AnyCanister]) -> _Contents:
                 classes.add(TextualContent)
                 text = None
         append(text)
-    if not classes.issuperset(_ONLY_TEXTS) and any(text is not None for text in texts):
+    if TextualContent not in classes and any(text is not None for text in texts):
         classes.add(TextualContent)
-    plain_texts = texts
-    if answers:
-        plain_texts = texts.copy()
-        for position in answers:
-            plain_texts[position] = None
+    plain_texts = [*earlier.plain_texts, *texts[start:]]
+    for position in answers:
+        plain_texts[position] = None
     is_long = type(canisters) is tuple and len(canisters) >= _MIN_CANISTERS
-    kinds = frozenset(map(type, canisters)) if is_long else frozenset()
+    new_kinds = map(type, itertools.islice(canisters, start, None)) if is_long else ()
+    kinds = earlier.kinds.union(new_kinds)
     found = _Contents(canisters, kinds, frozenset(classes), texts, plain_texts)
     if is_long and classes.isdisjoint(MEDIA_CLASSES):  # media may be large
         _recent = found
     return found
+
+
+def _continues(earlier: _Contents, canisters: Iterable[AnyCanister]) -> bool:
+    """Return whether a conversation begins with the canisters of an earlier one."""
+    return (
+        type(canisters) is tuple
+        and len(canisters) >= len(earlier.texts)
+        and all(map(operator.is_, earlier.canisters, canisters))
+    )
 
 
 def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:

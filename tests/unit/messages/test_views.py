@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import weakref
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.messages import canisters as any_canisters
+from support.quality.working import measure
 from vibe_llms.messages.canisters import (
+    AnyCanister,
     AssistantCanister,
     InvocationCanister,
     Origin,
@@ -15,11 +21,14 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     CacheHint,
     ImageContent,
+    Native,
     ReasoningContent,
     TextualContent,
 )
 from vibe_llms.messages.views import (
+    has_calls,
     list_content_classes,
+    list_plain_texts,
     match_results,
     media_of,
     pairs_of,
@@ -132,3 +141,46 @@ def test_media_are_not_kept_for_the_classes_of_their_conversation() -> None:
     del picture
 
     assert reference() is None
+
+
+@given(said=st.lists(any_canisters, max_size=8), more=st.lists(any_canisters, max_size=4))
+def test_a_conversation_that_goes_on_is_known_as_if_it_were_new(
+    said: list[AnyCanister], more: list[AnyCanister]
+) -> None:
+    """Its texts, the classes of its contents, and whether it has calls."""
+    begun = (*(UserCanister(str(number)) for number in range(20)), *said)
+    list_content_classes(begun)
+    longer = (*begun, *more)
+
+    ensure_known(longer)
+
+
+def test_native_data_and_calls_of_the_beginning_are_known_later() -> None:
+    """When the new part has none of them."""
+    kept = AssistantCanister("Kept.", native=Native(protocol="p", data='{"id":"1"}'))
+    begun = (*(UserCanister(str(number)) for number in range(20)), kept, _call("1"), _result("1"))
+    list_content_classes(begun)
+
+    ensure_known((*begun, AssistantCanister("Yes."), UserCanister("And?")))
+
+
+def ensure_known(longer: tuple[AnyCanister, ...]) -> None:
+    """Compare what is known of a conversation with the same as a list, which is not remembered."""
+    for allows_native in (False, True):
+        assert list_plain_texts(longer, allows_native=allows_native) == list_plain_texts(
+            list(longer), allows_native=allows_native
+        )
+    assert list_content_classes(longer) == list_content_classes(list(longer))
+    assert has_calls(longer) == has_calls(list(longer))
+
+
+def test_only_the_new_part_of_a_conversation_is_looked_through() -> None:
+    """A turn costs no line of code for an earlier message."""
+    begun = tuple(UserCanister(str(number)) for number in range(1_000))
+    list_content_classes(begun)
+    longer = (*begun, AssistantCanister("Yes."), UserCanister("And?"))
+
+    lines, _ = measure(lambda: list_plain_texts(longer))
+
+    assert lines < 100
+    assert list_plain_texts(longer)[-3:] == ["999", "Yes.", "And?"]
