@@ -20,6 +20,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import list_plain_texts
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.pictures import estimate_image
 from vibe_llms.models.tokens import TokenCount, count_text, count_texts
@@ -48,11 +49,7 @@ _UNKNOWN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
 """Guess for a document, audio or video whose data are unknown. It may be far too low."""
 
 
-def estimate_request(
-    request: Request,
-    attributes: ModelAttributes | None = None,
-    overhead: TokenCount | None = None,
-) -> TokenCount:
+def estimate_request(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
     """Estimate the input tokens of a request, including overhead.
 
     Texts are counted exactly if possible (see :func:`~tokens.count_text`). The vendor's formatting
@@ -60,10 +57,9 @@ def estimate_request(
 
     Args:
         attributes: Attributes of the model; without them the error is larger.
-        overhead: The part outside of its canisters, if it was estimated before.
     """
-    total = overhead or estimate_overhead(request, attributes)
-    return total + count_canisters(request.canisters, attributes)
+    overhead = estimate_overhead(request, attributes)
+    return overhead + count_canisters(request.canisters, attributes)
 
 
 def estimate_overhead(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
@@ -87,9 +83,12 @@ def count_canisters(
     canisters: Sequence[AnyCanister], attributes: ModelAttributes | None
 ) -> TokenCount:
     """Estimate the tokens of canisters, including the overhead of their messages."""
-    texts: list[str] = []
+    plain_texts = list_plain_texts(canisters, allows_native=True)
+    texts = [text for text in plain_texts if text is not None]
     total = TokenCount(tokens=0)
-    for canister in canisters:
+    for canister, text in zip(canisters, plain_texts, strict=True):
+        if text is not None:
+            continue
         if type(canister) is InvocationCanister:
             texts += (canister.name, canister.arguments)
         for content in canister.content:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -25,7 +25,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.counting import estimate_overhead, estimate_request
+from vibe_llms.models.counting import count_canisters, estimate_overhead
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plugins.specification.models import ProviderContext
@@ -109,9 +109,18 @@ class OllamaDecoder(Decoder):
         self._events.append(LossEvent(loss=loss))
 
 
-_EstimatedRequest: TypeAlias = tuple[
-    tuple[AnyCanister, ...], tuple[InvocableDescription, ...], JsonObject | None, TokenCount
-]
+class _EstimatedConversation(NamedTuple):
+    """The estimate of a conversation, to which later turns are added."""
+
+    canisters: tuple[AnyCanister, ...]
+    attributes: ModelAttributes
+    tokens: TokenCount
+
+    def precedes(self, canisters: tuple[AnyCanister, ...], attributes: ModelAttributes) -> bool:
+        """Return whether a conversation begins with this one."""
+        is_shorter = len(self.canisters) <= len(canisters)
+        is_same = is_shorter and all(map(operator.is_, self.canisters, canisters))
+        return is_same and self.attributes == attributes
 
 
 class _EstimatedOverhead(NamedTuple):
@@ -137,7 +146,7 @@ class OllamaVendor(HostedVendor):
 
     def __init__(self, context: ProviderContext) -> None:
         super().__init__(context)
-        self._estimated: _EstimatedRequest | None = None
+        self._conversation: _EstimatedConversation | None = None
         self._overhead: _EstimatedOverhead | None = None
 
     def read_settings(self) -> RemoteSettings:
@@ -168,7 +177,6 @@ class OllamaVendor(HostedVendor):
         translation = super().nativize(request, model, processors, streaming=streaming)
         options: Any = translation.value.get("options") or {}
         estimate = self._estimate(request, model.attributes)
-        self._estimated = request.canisters, request.invocables, request.schema, estimate
         window = choose_window(request, model.attributes, options, estimate)
         body = {
             **translation.value,
@@ -180,20 +188,25 @@ class OllamaVendor(HostedVendor):
         }
         return Translation(body, translation.losses)
 
-    def _pop_estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
-        """Return the estimate of a request, from its translation if that is at hand."""
-        estimated, self._estimated = self._estimated, None
-        if estimated is not None:
-            canisters, invocables, schema, estimate = estimated
-            is_same = canisters is request.canisters and invocables is request.invocables
-            if is_same and schema == request.schema:
-                return estimate
-        return self._estimate(request, attributes)
-
     def _estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
-        """Estimate the tokens of a request; estimate unchanged tools only once."""
+        """Estimate the tokens of a request; estimate the same turns and tools only once."""
+        overhead = self._estimate_overhead(request, attributes)
+        return overhead + self._estimate_conversation(request.canisters, attributes)
+
+    def _estimate_conversation(
+        self, canisters: tuple[AnyCanister, ...], attributes: ModelAttributes
+    ) -> TokenCount:
+        known, start, tokens = self._conversation, 0, TokenCount(tokens=0)
+        if known is not None and known.precedes(canisters, attributes):
+            start, tokens = len(known.canisters), known.tokens
+        if start < len(canisters):
+            tokens += count_canisters(canisters[start:], attributes)
+            self._conversation = _EstimatedConversation(canisters, attributes, tokens)
+        return tokens
+
+    def _estimate_overhead(self, request: Request, attributes: ModelAttributes) -> TokenCount:
         if not request.invocables:
-            return estimate_request(request, attributes)
+            return estimate_overhead(request, attributes)
         cached = self._overhead
         if (
             cached is None
@@ -204,7 +217,7 @@ class OllamaVendor(HostedVendor):
             tokens = estimate_overhead(request, attributes)
             cached = _EstimatedOverhead(request.invocables, request.schema, attributes, tokens)
             self._overhead = cached
-        return estimate_request(request, attributes, cached.tokens)
+        return cached.tokens
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path of the chat interface."""
@@ -212,7 +225,7 @@ class OllamaVendor(HostedVendor):
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> OllamaDecoder:
         """Make the decoder of one response."""
-        min_tokens = count_minimum(self._pop_estimate(request, model.attributes))
+        min_tokens = count_minimum(self._estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, min_tokens=min_tokens)
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:

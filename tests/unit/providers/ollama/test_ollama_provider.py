@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.ollama import describe_model
+from support.quality.working import measure
 from support.vendors import remoting
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -23,7 +24,7 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import AttributeLayer, Capability
@@ -291,6 +292,29 @@ async def test_a_cut_that_the_server_keeps_to_itself_is_told(
             (LossKind.DROPPED, "canisters")
         ]
     assert (await model.converse(ASK)).losses == ()
+
+
+async def test_a_later_turn_estimates_only_its_new_messages(
+    produce: Callable[..., OllamaProvider],
+) -> None:
+    """The work does not grow with the conversation, and the window is that of the whole."""
+    server = Server({"/api/show": {}})
+    model = await produce(server).produce_client().access_model("llama3")
+    other = await produce(server).produce_client().access_model("llama3")
+
+    def take_turn(count: int) -> int:
+        turn = (UserCanister("What of the rain? " * 9), AssistantCanister("It is wet. " * 9))
+        begun = (*turn * count, UserCanister("And?"))
+        model.translate(Request(canisters=begun), streaming=False)
+        longer = Request(canisters=(*begun, *turn[1:], UserCanister("And the snow?")))
+        lines, _ = measure(lambda: model.translate(longer, streaming=False))
+        anew = other.translate(longer, streaming=False)
+        assert model.translate(longer, streaming=False).value == anew.value
+        return lines
+
+    few, many = take_turn(50), take_turn(150)
+
+    assert many - few < 50
 
 
 def serve_pull(*lines: Any) -> Server:
