@@ -274,6 +274,23 @@ def test_a_turn_shares_one_content_and_so_do_its_results() -> None:
     ]
 
 
+def test_a_new_field_of_a_content_is_kept() -> None:
+    """By the first canister of the content; the others are in the same content."""
+    result = {"functionResponse": {"id": "1", "name": "f", "response": {"output": "x"}}}
+    call = {"functionCall": {"id": "1", "name": "f", "args": {}}}
+    contents = [
+        {"role": "user", "parts": [{"text": "Hi"}], "future": {"a": 1}},
+        {"role": "model", "parts": [{"text": "So."}, call], "future": 2},
+        {"role": "user", "parts": [result, {"text": "And?"}], "future": [3]},
+    ]
+
+    canisters = normalize_messages({"contents": contents}).value
+    native, losses = write(*canisters, model="gemini-2.5-pro")
+
+    assert native["contents"] == contents
+    assert losses == ()
+
+
 def test_every_call_is_answered() -> None:
     """A note replaces a missing result."""
     call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
@@ -302,6 +319,12 @@ def test_only_calls_of_the_current_turn_need_a_signature() -> None:
     signatures = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
     assert signatures == [None, None, SIGNATURE_PLACEHOLDER, None]
     assert list_losses(write(*conversation)[1]) == [("synthesized", "canisters[6]")]
+    instructed = (SupervisorCanister("Be brief."), *conversation)
+    assert list_losses(write(*instructed)[1]) == [("synthesized", "canisters[7]")]
+    assert list_losses(write(UserCanister("a"), *calls)[1]) == [
+        ("synthesized", "canisters[1]"),
+        ("synthesized", "canisters[5]"),
+    ]
     older = list_parts(*conversation, model="models/gemini-2.5-flash")
     assert not any("thoughtSignature" in part for part in older)
 
@@ -317,6 +340,10 @@ def test_a_call_follows_a_content_of_the_user() -> None:
     native, losses = write(UserCanister("a"), answer, call, result, model="gemini-2.5-pro")
     assert [each["role"] for each in native["contents"]] == ["user", "model", "user"]
     assert list_losses(losses) == [("coerced", "canisters[2]")]
+    instructed = (SupervisorCanister("Be brief."), UserCanister("a"), answer, call, result)
+    assert list_losses(write(*instructed, model="gemini-2.5-pro")[1]) == [
+        ("coerced", "canisters[3]")
+    ]
 
 
 def test_later_instructions_become_text_of_the_user() -> None:

@@ -29,7 +29,14 @@ from vibe_llms.dialects.generate_content.calling.signatures import (
     sign_calls,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
-from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, locate, repair_history
+from vibe_llms.dialects.history import (
+    HistoryEntry,
+    HistoryRules,
+    RepairedHistory,
+    belongs,
+    locate,
+    repair_history,
+)
 from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.plain import OURS, read_arguments
@@ -71,28 +78,15 @@ def nativize_canisters(
         parts=PartsWriter(attributes=attributes, quirks=quirks, ledger=ledger),
         takes_media=find_generation(attributes) >= 3,
     )
-    for canister, position, text in repair_history(canisters, HistoryRules(), ledger).read():
-        if not writer.write_plain(canister, position, text):
-            path = locate(position)
-            with reading_natives(canister, path):
-                writer.write(HistoryEntry(canister, path))
-    contents = writer.contents
+    writer.write_all(repair_history(canisters, HistoryRules(), ledger))
+    contents, locations = writer.contents, writer.locations
     if writer.may_call:
-        contents = join_calls(contents, ledger)
+        contents = join_calls(contents, locations, ledger)
         if find_generation(attributes) >= 3:
-            sign_calls(contents, ledger)
-        contents = begin_with_user(contents, ledger)
-    native: dict[str, Any] = {}
-    if writer.system is not None:
-        native["systemInstruction"] = writer.system.produce()
-    native["contents"] = [
-        # Most contents have only these fields.
-        {"role": content.role, "parts": content.parts}
-        if content.role and content.extras is None
-        else content.produce()
-        for content in contents
-    ]
-    return Translation(native, ledger.losses)
+            sign_calls(contents, locations, ledger)
+        contents = begin_with_user(contents, locations, ledger)
+    system: dict[str, Any] = {} if writer.system is None else {"systemInstruction": writer.system}
+    return Translation({**system, "contents": contents}, ledger.losses)
 
 
 class _Signature(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -110,58 +104,69 @@ class ContentsWriter:
 
     Attributes:
         takes_media: Whether media may be in a result.
+        contents: The contents so far.
+        locations: For each of their parts, in order, the position of its canister, or the path of
+            its canister or content.
+        system: The content with the instructions at the beginning.
         may_call: Whether parts may be calls, for whose order the vendor has rules.
     """
 
     parts: PartsWriter
     takes_media: bool = True
     contents: list[WrittenContent] = attrs.field(factory=list)
+    locations: list[int | str] = attrs.field(factory=list)
     system: WrittenContent | None = None
     may_call: bool = False
     _previous: AnyCanister | None = attrs.field(default=None, init=False)
     _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
-    def write_plain(self, canister: AnyCanister, position: int, text: str | None) -> bool:
-        """Write a canister of one plain text, or a plain call; return false for any other.
+    def write_all(self, history: RepairedHistory) -> None:
+        """Write a conversation; plain texts, calls and results here, which is the fastest."""
+        contents, locations = self.contents, self.locations
+        canister: Any
+        previous: AnyCanister | None = None
+        for canister, position, text in history.read():
+            kind = type(canister)
+            role, joins_previous = "user", False
+            part: dict[str, Any] | None = None
+            if kind is UserCanister:
+                if text:
+                    part = {"text": text}
+            elif kind is ResultCanister:
+                part = self._write_plain_result(canister, text)
+                joins_previous = type(previous) is ResultCanister
+            elif kind is AssistantCanister or kind is InvocationCanister:
+                role = "model"
+                if kind is InvocationCanister:
+                    part = self._write_plain_call(canister)
+                elif text:
+                    part = {"text": text}
+                if previous is not None and type(previous) is not UserCanister:
+                    joins_previous = belongs(previous, canister)
+            if part is None:
+                self._previous, path = previous, locate(position)
+                with reading_natives(canister, path):
+                    self.write(HistoryEntry(canister, path))
+                previous = self._previous
+                continue
+            if joins_previous and contents and contents[-1]["role"] == role:
+                contents[-1]["parts"].append(part)
+            else:
+                contents.append({"role": role, "parts": [part]})
+            locations.append(position)
+            previous = canister
 
-        Args:
-            text: The text, if it is plain.
-        """
-        previous, role, joins_previous = self._previous, "user", False
-        if type(canister) is UserCanister:
-            if not text:
-                return False
-            part: dict[str, Any] = {"text": text}
-        elif type(canister) is AssistantCanister:
-            if not text:
-                return False
-            part, role = {"text": text}, "model"
-            joins_previous = previous is not None and belongs(previous, canister)
-        elif type(canister) is InvocationCanister:
-            written = self._write_plain_call(canister)
-            if written is None:
-                return False
-            part, role, self.may_call = written, "model", True
-            joins_previous = previous is not None and belongs(previous, canister)
-        elif type(canister) is ResultCanister:
-            identity = canister.invocation_id
-            call = self._calls.get(identity)
-            if text is None or canister.owner is not OURS or call is None or "id" not in call:
-                return False
-            name = canister.name or call["name"] or "function"
-            response = {"error" if canister.is_error else "output": text}
-            part = {"functionResponse": {"id": identity, "name": name, "response": response}}
-            joins_previous = type(previous) is ResultCanister
-        else:
-            return False
-        contents = self.contents
-        if joins_previous and contents and contents[-1].role == role:
-            contents[-1].parts.append(part)
-            contents[-1].locations.append(position)
-        else:
-            contents.append(WrittenContent(role, [part], [position]))
-        self._previous = canister
-        return True
+    def _write_plain_result(
+        self, canister: ResultCanister, text: str | None
+    ) -> dict[str, Any] | None:
+        """Return the part of a result of one plain text; ``None`` for any other."""
+        identity = canister.invocation_id
+        call = self._calls.get(identity)
+        if text is None or canister.owner is not OURS or call is None or "id" not in call:
+            return None
+        name = canister.name or call["name"] or "function"
+        response = {"error" if canister.is_error else "output": text}
+        return {"functionResponse": {"id": identity, "name": name, "response": response}}
 
     def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
         """Return the part of a call without native data but its signature; ``None`` for others."""
@@ -178,6 +183,7 @@ class ContentsWriter:
         arguments = read_arguments(canister, native)
         if arguments is None:
             return None
+        self.may_call = True
         identity = canister.invocation_id
         call = {"id": identity, "name": canister.name, "args": arguments}
         self._calls[identity] = call
@@ -195,23 +201,22 @@ class ContentsWriter:
         joined = wrapper.pop("joined", None)
         content = self._access_content(canister, path, joined)
         if wrapper:
-            known = content.extras or {}
-            content.extras = known | without(wrapper, *known)
+            content.update(merge(content, without(wrapper, *content)))
         match canister:
             case InvocationCanister() | ResultCanister() if is_vendors:
-                content.add(extras, path)
+                self._add(content, extras, path)
             case InvocationCanister():
                 part = write_call(canister, extras, path, self.parts)
                 self._calls[canister.invocation_id] = part["functionCall"]
-                content.add(part, path)
+                self._add(content, part, path)
             case ResultCanister():
                 for part in self._write_result(canister, extras, path):
-                    content.add(part, path)
+                    self._add(content, part, path)
             case _:
                 self._write_contents(canister, content, path)
                 for name in extras:
                     ledger.drop(f"{path}.native", f"{name}: a message has no such field")
-        if not content.parts and content is not self.system:
+        if not content["parts"] and content is not self.system:
             self.contents.pop()  # the empty content is the last one
         else:
             self._previous = canister
@@ -222,7 +227,7 @@ class ContentsWriter:
         """Return the protocol's content for a canister: the last content, or a new one."""
         if isinstance(canister, SupervisorCanister):
             if not self.contents:
-                self.system = self.system or WrittenContent("")
+                self.system = self.system or {"parts": []}
                 return self.system
             self.parts.ledger.coerce(path, LATE)
         role, joins_previous = "user", False
@@ -236,15 +241,22 @@ class ContentsWriter:
             joins_previous = isinstance(self._previous, ResultCanister)
         if joined is not None:
             joins_previous = joined
-        if joins_previous and self.contents and self.contents[-1].role == role:
+        if joins_previous and self.contents and self.contents[-1]["role"] == role:
             return self.contents[-1]
-        self.contents.append(WrittenContent(role))
+        self.contents.append({"role": role, "parts": []})
         return self.contents[-1]
+
+    def _add(self, content: WrittenContent, part: dict[str, Any] | None, place: str) -> None:
+        """Add a part, if there is one, to the last content or the instructions."""
+        if part is not None:
+            content["parts"].append(part)
+            if content is not self.system:
+                self.locations.append(place)
 
     def _write_contents(self, canister: AnyCanister, content: WrittenContent, path: str) -> None:
         contents = survey_contents(canister, path, self.parts.ledger)
         for each, place in contents:
-            content.add(self.parts.write(each, place, canister), place)
+            self._add(content, self.parts.write(each, place, canister), place)
         if not contents and isinstance(canister, (AssistantCanister, UserCanister)):
             self.parts.ledger.drop(path, "the vendor rejects a message without parts")
 

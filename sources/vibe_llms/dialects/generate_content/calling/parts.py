@@ -7,7 +7,7 @@ become the extras of its content, so that nothing is lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,6 @@ from vibe_llms.dialects.extras import keep_native, make_native, merge, without, 
 from vibe_llms.dialects.generate_content.calling.media import read_media, write_media
 from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.history import locate
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, read_unsupported_file
 from vibe_llms.dialects.server_results import read_pages
@@ -39,6 +38,9 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.trusting import make_text
 from vibe_llms.models.attributes import ModelAttributes
+
+WrittenContent: TypeAlias = dict[str, Any]
+"""A content that is being written: its role, its parts, and its native fields."""
 
 SIGNATURE: Final = "thoughtSignature"
 VENDOR_CALLS: Final = ("executableCode", "toolCall")
@@ -262,47 +264,3 @@ class PartsWriter:
             )
         text = content.text or "\n\n".join(content.summary)
         return {"text": text} if text else {}
-
-
-class WrittenContent:
-    """A content that is being written; instructions have no role.
-
-    Attributes:
-        parts: Its parts.
-        locations: For each part, the position of its canister, or the path of its canister or
-            content.
-        extras: Its native fields.
-    """
-
-    __slots__ = ("extras", "locations", "parts", "role")
-
-    def __init__(
-        self,
-        role: str,
-        parts: list[dict[str, Any]] | None = None,
-        locations: list[int | str] | None = None,
-    ) -> None:
-        self.role = role
-        self.parts = [] if parts is None else parts
-        self.locations = [] if locations is None else locations
-        self.extras: dict[str, Any] | None = None
-
-    def add(self, part: dict[str, Any] | None, place: int | str) -> None:
-        """Add a part, if there is one."""
-        if part is not None:
-            self.parts.append(part)
-            self.locations.append(place)
-
-    def locate(self, index: int) -> str:
-        """Return the path of a part."""
-        place = self.locations[index]
-        if isinstance(place, str):
-            return place
-        # Of a plain canister: a text is its only content.
-        return f"{locate(place)}.content[0]" if "text" in self.parts[index] else locate(place)
-
-    def produce(self) -> dict[str, Any]:
-        """Return the content in the protocol's format."""
-        content: dict[str, Any] = {"role": self.role} if self.role else {}
-        content["parts"] = self.parts
-        return merge(content, self.extras) if self.extras else content

@@ -8,10 +8,11 @@ transferred from a different model; read 2026-11-22).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE, WrittenContent
+from vibe_llms.dialects.history import locate
 from vibe_llms.dialects.ledger import Ledger
 
 SIGNATURE_PLACEHOLDER: Final = "skip_thought_signature_validator"
@@ -21,68 +22,84 @@ OPENING: Final = "(The conversation begins with a call.)"
 """The user's message before a conversation that begins with a function call."""
 
 
-def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[WrittenContent]:
-    """Join a content with calls to the model's content before it: calls must follow the user's."""
+def join_calls(
+    contents: Sequence[WrittenContent], locations: Sequence[int | str], ledger: Ledger
+) -> list[WrittenContent]:
+    """Join a content with calls to the model's content before it: calls must follow the user's.
+
+    Args:
+        locations: For each part of the contents, its place; see :func:`_locate`.
+    """
     joined: list[WrittenContent] = []
+    first = 0  # the index of the content's first part among all parts
     for content in contents:
+        parts = content["parts"]
         before = joined[-1] if joined else None
-        if before is None or before.role != "model" or not _has_calls(content):
+        if before is None or before["role"] != "model" or not _has_field(parts, "functionCall"):
             joined.append(content)
-            continue
-        ledger.coerce(content.locate(0), "calls are joined to the preceding model message")
-        _append(before, content)
-        # The joined content has calls, too, so that it may have to be joined in turn.
-        while len(joined) > 1 and joined[-2].role == "model":
-            last = joined.pop()
-            _append(joined[-1], last)
+        else:
+            path = _locate(parts[0], locations[first])
+            ledger.coerce(path, "calls are joined to the preceding model message")
+            before["parts"] += parts
+            # The joined content has calls, too, so that it may have to be joined in turn.
+            while len(joined) > 1 and joined[-2]["role"] == "model":
+                last = joined.pop()
+                joined[-1]["parts"] += last["parts"]
+        first += len(parts)
     return joined
 
 
-def _append(before: WrittenContent, content: WrittenContent) -> None:
-    for part, place in zip(content.parts, content.locations, strict=True):
-        before.add(part, place)
-
-
-def sign_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
+def sign_calls(
+    contents: Sequence[WrittenContent], locations: Sequence[int | str], ledger: Ledger
+) -> None:
     """Give the calls of the current turn without a signature the placeholder for one."""
-    positions = range(len(contents) - 1, -1, -1)
-    begin = next((index for index in positions if _is_user_input(contents[index])), -1)
-    for content in contents[begin + 1 :]:
-        if content.role != "model" or _has_field(content, SIGNATURE):
-            continue
-        calls = _find_calls(content)
-        if not calls:
-            continue
-        content.parts[calls[0]][SIGNATURE] = SIGNATURE_PLACEHOLDER
-        reason = "a call of another model has no signature; a placeholder was added"
-        ledger.synthesize(content.locate(calls[0]), reason)
+    unsigned: list[tuple[dict[str, Any], int | str]] = []
+    first = len(locations)  # the index of the content's first part among all parts
+    for content in reversed(contents):
+        parts = content["parts"]
+        first -= len(parts)
+        if content["role"] == "user":
+            if not _has_field(parts, "functionResponse"):
+                break  # the current turn follows this input
+        elif not _has_field(parts, SIGNATURE) and (calls := _find_calls(parts)):
+            unsigned.append((parts[calls[0]], locations[first + calls[0]]))
+    reason = "a call of another model has no signature; a placeholder was added"
+    for part, place in reversed(unsigned):
+        part[SIGNATURE] = SIGNATURE_PLACEHOLDER
+        ledger.synthesize(_locate(part, place), reason)
 
 
-def begin_with_user(contents: list[WrittenContent], ledger: Ledger) -> list[WrittenContent]:
+def begin_with_user(
+    contents: list[WrittenContent], locations: Sequence[int | str], ledger: Ledger
+) -> list[WrittenContent]:
     """Put a message of the user before a conversation that begins with a call."""
-    if not contents or contents[0].role != "model" or not _has_calls(contents[0]):
+    parts = contents[0]["parts"] if contents else []
+    if not parts or contents[0]["role"] != "model" or not _has_field(parts, "functionCall"):
         return contents
-    first = WrittenContent("user")
-    first.add({"text": OPENING}, contents[0].locate(0))
-    ledger.synthesize(contents[0].locate(0), "a user message was inserted: calls must follow one")
-    return [first, *contents]
+    reason = "a user message was inserted: calls must follow one"
+    ledger.synthesize(_locate(parts[0], locations[0]), reason)
+    return [{"role": "user", "parts": [{"text": OPENING}]}, *contents]
 
 
-def _has_calls(content: WrittenContent) -> bool:
-    return _has_field(content, "functionCall")
+def _locate(part: Mapping[str, Any], place: int | str) -> str:
+    """Return the path of a part.
+
+    Args:
+        place: The position of its canister if that is plain; otherwise the path.
+    """
+    if isinstance(place, str):
+        return place
+    # A text is the only content of a plain canister.
+    return f"{locate(place)}.content[0]" if "text" in part else locate(place)
 
 
-def _has_field(content: WrittenContent, name: str) -> bool:
+def _has_field(parts: Sequence[Mapping[str, Any]], name: str) -> bool:
     """Return whether a part has a field; a generator would take thrice as long."""
-    for part in content.parts:  # noqa: SIM110
+    for part in parts:  # noqa: SIM110
         if name in part:
             return True
     return False
 
 
-def _find_calls(content: WrittenContent) -> list[int]:
-    return [index for index, part in enumerate(content.parts) if "functionCall" in part]
-
-
-def _is_user_input(content: WrittenContent) -> bool:
-    return content.role == "user" and not _has_field(content, "functionResponse")
+def _find_calls(parts: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [index for index, part in enumerate(parts) if "functionCall" in part]

@@ -121,14 +121,14 @@ def write_parts(canister: AnyCanister, path: str, ledger: Ledger) -> list[dict[s
     """Return the parts of one canister of an answer."""
     writer = _produce_writer(ledger)
     writer.write(HistoryEntry(canister, path))
-    return [part for content in writer.contents for part in content.parts]
+    return [part for content in writer.contents for part in content["parts"]]
 
 
 def _write_parts(response: Response, ledger: Ledger) -> list[dict[str, Any]]:
     writer = _produce_writer(ledger)
     for index, canister in enumerate(response.canisters):
         writer.write(HistoryEntry(canister, f"canisters[{index}]"))
-    return [part for content in writer.contents for part in content.parts]
+    return [part for content in writer.contents for part in content["parts"]]
 
 
 def _produce_writer(ledger: Ledger) -> ContentsWriter:
