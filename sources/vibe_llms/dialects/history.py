@@ -101,7 +101,7 @@ class RepairedHistory:
 
     def walk(self) -> Iterator[tuple[AnyCanister, int, str | None, AnyCanister | None]]:
         """Return the same, each with the canister after it."""
-        following = itertools.chain(itertools.islice(self.canisters, 1, None), (None,))
+        following = (*self.canisters[1:], None)
         texts = list_plain_texts(self.canisters)
         return zip(self.canisters, self.positions, texts, following)  # noqa: B905  # may be empty
 

@@ -116,12 +116,15 @@ class _MessagesWriter:
     def write(self, history: RepairedHistory) -> None:
         """Write a whole conversation; turns are collected until they end."""
         quirks, turn = self.parts.quirks, list[_PositionedCanister]()
-        message: dict[str, Any] | None
+        messages, positions = self.messages, self.positions
+        canister: Any
         for canister, position, text, following in history.walk():
-            if type(canister) is UserCanister:
-                message = None if text is None else {"role": "user", "content": text}
-            elif type(canister) is AssistantCanister or type(canister) is InvocationCanister:
-                message = None
+            kind = type(canister)
+            message: dict[str, Any] | None = None
+            if kind is UserCanister:
+                if text is not None:
+                    message = {"role": "user", "content": text}
+            elif kind is AssistantCanister or kind is InvocationCanister:
                 if not turn:
                     if text and type(following) is UserCanister:  # most answers are one text
                         message = {"role": "assistant", "content": text}
@@ -130,27 +133,24 @@ class _MessagesWriter:
                 if message is None:
                     self._collect(canister, position, text, turn)
                     continue
-            elif type(canister) is ResultCanister:
+            elif kind is ResultCanister:
                 if canister.owner is not OURS:
                     self._withhold(position)
                     continue
-                message = None
                 if text is not None and not canister.is_error:
                     identity = canister.invocation_id
                     message = {"role": "tool", "tool_call_id": identity, "content": text}
                     if quirks.names_results and canister.name:
                         message["name"] = canister.name
-            else:
-                message = None
             if turn:
                 self._end_turn(turn)
             if message is None:
-                self._write_input(canister, position)  # type: ignore[arg-type]  # by its class
+                self._write_input(canister, position)
                 continue
-            if self._result_media and message["role"] != "tool":
+            if self._result_media and kind is not ResultCanister:
                 self._write_result_media()
-            self.messages.append(message)
-            self.positions.append(position)
+            messages.append(message)
+            positions.append(position)
         if turn:
             self._end_turn(turn)
         self._write_result_media()

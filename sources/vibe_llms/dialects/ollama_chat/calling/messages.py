@@ -87,38 +87,34 @@ class MessagesWriter:
 
     def write(self, history: RepairedHistory) -> None:
         """Write the messages of a conversation, each with the position of its canister."""
+        messages, positions = self.messages, self.positions
         turn: list[tuple[AnyCanister, int, str | None]] = []
+        canister: Any
         for canister, position, text, following in history.walk():
             kind = type(canister)
             if turn and (kind is UserCanister or not belongs(turn[-1][0], canister)):
                 self._end_turn(turn)
             message: dict[str, Any] | None = None
-            if kind is UserCanister and text is not None:
-                message = {"role": "user", "content": text}
-            elif turn:
-                pass
-            elif kind is AssistantCanister and text and type(following) is UserCanister:
-                message = {"role": "assistant", "content": text}
-            elif kind is InvocationCanister and type(following) is ResultCanister:
-                is_ended = following.owner is OURS
-                message = self._write_plain_turn(((canister, 0, text),)) if is_ended else None
-            if message is not None:
-                self.messages.append(message)
-                self.positions.append(position)
-                continue
-            if isinstance(canister, (AssistantCanister, InvocationCanister)) or (
-                isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
-            ):
-                turn.append((canister, position, text))
-                continue
-            if isinstance(canister, ResultCanister):
-                message = self._write_plain_result(canister, text) or self._write_result(
-                    canister, locate(position)
-                )
-            else:
-                message = self._write_input(canister, locate(position))
-            self.messages.append(message)
-            self.positions.append(position)
+            if kind is UserCanister:
+                if text is not None:
+                    message = {"role": "user", "content": text}
+            elif kind is AssistantCanister or kind is InvocationCanister:
+                if not turn:
+                    if text and type(following) is UserCanister:  # most answers are one text
+                        message = {"role": "assistant", "content": text}
+                    elif type(following) is ResultCanister and following.owner is OURS:
+                        message = self._write_plain_turn(((canister, position, text),))
+                if message is None:
+                    turn.append((canister, position, text))
+                    continue
+            elif kind is ResultCanister:
+                if canister.owner is not OURS:
+                    turn.append((canister, position, text))
+                    continue
+                message = self._write_plain_result(canister, text)
+                message = message or self._write_result(canister, locate(position))
+            messages.append(message or self._write_input(canister, locate(position)))
+            positions.append(position)
         if turn:
             self._end_turn(turn)
 

@@ -200,53 +200,57 @@ class ItemsWriter:
         return [WrittenItem(item, path) for item, path in zip(self.items, paths, strict=True)]
 
     def write_history(self, history: RepairedHistory) -> None:
-        """Write the conversation of a request."""
+        """Write the conversation of a request; plain texts, calls and results are the fastest."""
+        items, locations = self.items, self.locations
+        canister: Any
         for canister, position, text in history.read(allows_native=True):
-            item = self._write_plain(canister, text)
+            kind = type(canister)
+            item: dict[str, Any] | None = None
+            if kind is UserCanister:
+                if text is not None:
+                    item = {"role": "user", "content": text}
+            elif kind is AssistantCanister:
+                if text is not None:
+                    item = self._write_plain_answer(canister, text)
+            elif kind is InvocationCanister:
+                item = self._write_plain_call(canister)
+            elif (
+                kind is ResultCanister
+                and text is not None
+                and not canister.is_error
+                and self._calls.answers_function(canister)
+            ):
+                identity = canister.invocation_id
+                item = {"type": "function_call_output", "call_id": identity, "output": text}
             if item is None:
                 path = locate(position)
                 with reading_natives(canister, path):
                     self._write(canister, path)
             else:
-                self.items.append(item)
-                self.locations.append(position)
+                items.append(item)
+                locations.append(position)
 
-    def _write_plain(self, canister: AnyCanister, text: str | None) -> dict[str, Any] | None:
-        """Return the item of a plain canister; ``None`` for any other.
+    def _write_plain_answer(self, canister: AssistantCanister, text: str) -> dict[str, Any] | None:
+        """Return the item of an answer of one plain text; ``None`` if it has other native data."""
+        native_fields = self._open_plain(canister)
+        if native_fields is None:
+            return None
+        if not native_fields:
+            return {"type": "message", "role": "assistant", "content": text}
+        return {
+            "type": "message",
+            "id": native_fields["id"],
+            "role": "assistant",
+            "status": native_fields["status"],
+            "content": [{"type": "output_text", "text": text, "annotations": []}],
+        }
 
-        An answer or a call may have the id and the status of its item.
-
-        Args:
-            text: The text, if it is plain.
-        """
-        if type(canister) is UserCanister:
-            return None if text is None else {"role": "user", "content": text}
-        if type(canister) is AssistantCanister:
-            native_fields = None if text is None else self._open_plain(canister)
-            if text is None or native_fields is None:
-                return None
-            if not native_fields:
-                return {"type": "message", "role": "assistant", "content": text}
-            return {
-                "type": "message",
-                "id": native_fields["id"],
-                "role": "assistant",
-                "status": native_fields["status"],
-                "content": [{"type": "output_text", "text": text, "annotations": []}],
-            }
-        if type(canister) is InvocationCanister:
-            if self.qualified_names or not is_plain_call(canister, canister.native):
-                return None
-            native_fields = self._open_plain(canister)
-            if native_fields is None:
-                return None
-            return self._calls.write_plain(canister, native_fields)
-        if type(canister) is ResultCanister:
-            if text is None or canister.is_error or not self._calls.answers_function(canister):
-                return None
-            identity = canister.invocation_id
-            return {"type": "function_call_output", "call_id": identity, "output": text}
-        return None
+    def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
+        """Return the item of a plain call; ``None`` for any other."""
+        if self.qualified_names or not is_plain_call(canister, canister.native):
+            return None
+        native_fields = self._open_plain(canister)
+        return None if native_fields is None else self._calls.write_plain(canister, native_fields)
 
     def _open_plain(
         self, canister: AssistantCanister | InvocationCanister
