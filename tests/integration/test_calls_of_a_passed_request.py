@@ -49,7 +49,10 @@ async def answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 async def count_calls(service: Service) -> int:
-    """Asks the gateway; returns the calls of a request, the vendor's and the client's left out."""
+    """Asks the gateway; returns the calls of a request, the vendor's and the client's left out.
+
+    Of several requests the least: on a busy machine, timers of the gateway expire during some.
+    """
     body = json.dumps(
         {"model": "openai_conversations:m", "messages": [{"role": "user", "content": "Hi"}]}
     ).encode()
@@ -58,6 +61,7 @@ async def count_calls(service: Service) -> int:
         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     ) + body
     calls = 0
+    counts: list[int] = []
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal calls
@@ -83,12 +87,14 @@ async def count_calls(service: Service) -> int:
         sys.setprofile(count)
         try:
             for _ in range(REQUESTS):
+                before = calls
                 await ask()
+                counts.append(calls - before)
         finally:
             sys.setprofile(None)
             gc.enable()
         writer.close()
-    return calls // REQUESTS
+    return min(counts)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="its event loop reads and writes otherwise")

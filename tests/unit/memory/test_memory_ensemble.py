@@ -22,12 +22,14 @@ from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.messages.server_tools import ServerTool
 
 
-def produce_application(tmp_path: Path, **settings: Any) -> Application:
+def produce_application(
+    tmp_path: Path, *, embedder: str = "scripted:words", **settings: Any
+) -> Application:
     environment = {
         "VIBE_LLMS_DIRECTORIES_DATA": str(tmp_path / "data"),
         "VIBE_LLMS_DIRECTORIES_CACHE": str(tmp_path / "cache"),
     }
-    line = {"embedder": "scripted:words"}
+    line = {"embedder": embedder}
     line.update({f"ensembles.memory.{name}": value for name, value in settings.items()})
     return Application(
         load_configuration(environment=environment, working_directory=tmp_path, command_line=line)
@@ -170,16 +172,7 @@ async def test_notes_are_found(tmp_path: Path, meaning: bool) -> None:
 async def test_without_an_embedder_words_are_compared(tmp_path: Path) -> None:
     application = produce_application(tmp_path)
     await call(application, "write_note", path="a", text="black tea")
-    other = produce_application(tmp_path)
-    object.__setattr__(
-        other,
-        "configuration",
-        load_configuration(
-            environment={"VIBE_LLMS_DIRECTORIES_DATA": str(tmp_path / "data")},
-            working_directory=tmp_path,
-            command_line={"embedder": "nowhere:none"},
-        ),
-    )
+    other = produce_application(tmp_path, embedder="nowhere:none")
 
     outcome = await call(other, "search_notes", query="TEA")
 
