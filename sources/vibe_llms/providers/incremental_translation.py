@@ -26,6 +26,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import (
     AnyCanister,
+    AssistantCanister,
     DocumentCanister,
     InvocationCanister,
     Owner,
@@ -377,9 +378,12 @@ def _measure(value: object) -> int:
 
 def _weigh(canisters: Sequence[AnyCanister]) -> int:
     """Return the approximate size of canisters and their translation, which share their texts."""
-    texts = list_plain_texts(canisters)
+    texts = list_plain_texts(canisters, allows_native=True)
     plain = [text for text in texts if text is not None]
     size = sum(map(str.__sizeof__, plain)) + _MESSAGE_BYTES * len(texts)
+    if texts != list_plain_texts(canisters):  # answers have native data, which are decoded
+        answers = [each for each in canisters if type(each) is AssistantCanister]
+        size += 2 * sum([each.native.data.__sizeof__() for each in answers if each.native])
     if len(plain) == len(texts):
         return size
     calls = [each for each in canisters if type(each) is InvocationCanister]

@@ -28,7 +28,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import ImageContent
+from vibe_llms.messages.contents import ImageContent, Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -331,3 +331,18 @@ def test_kept_tools_are_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
         tools = [describe(f"look_{number}") for number in range(count)]
         keeper.nativize(Request(canisters=[ask("Look!")], invocables=tools), model)
         assert (budget.size > 0) == (keeper._cached is not None) == is_kept
+
+
+@each_party
+def test_native_data_of_answers_are_weighed(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be larger than the texts."""
+    budget = MemoryBudget(64_000_000)
+    monkeypatch.setattr(incremental_translation, "MEMORY_BUDGET", budget)
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    keeper = IncrementalMessages(party.dialect.produce_processors(party.quirks).messages)
+    kept = Native(protocol="other", data=f'{{"kept":"{"x" * 10_000}"}}')
+    said = [ask("Hi."), AssistantCanister("Yes.", turn_id="t", native=kept)] * 10
+
+    keeper.nativize(Request(canisters=(*said, ask("And?"))), model)
+
+    assert budget.size >= 10 * len(kept.data)
