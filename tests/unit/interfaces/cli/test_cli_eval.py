@@ -89,7 +89,7 @@ HANGING = """
 import pathlib, time
 
 def check(answer):
-    while not pathlib.Path("released").exists():
+    while not pathlib.Path(__file__).with_name("released").exists():
         time.sleep(0.01)
     return True
 """
