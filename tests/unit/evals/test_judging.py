@@ -133,11 +133,13 @@ async def test_a_function_that_hangs_gives_no_verdict(tmp_path: Path, kind: str)
 
 async def test_a_function_of_which_all_calls_hang_is_not_called_again(tmp_path: Path) -> None:
     """A thread cannot be stopped, and a thousand cases do not wait one after the other."""
-    released = threading.Event()
+    released, began = threading.Event(), threading.Event()
     calls: list[str] = []
 
     def hang(answer: str) -> bool:
         calls.append(answer)
+        if len(calls) == 16:
+            began.set()
         return released.wait()
 
     cases = [EvalCase(name=f"c{each}", prompt="?", answer=f"a{each}") for each in range(40)]
@@ -147,8 +149,8 @@ async def test_a_function_of_which_all_calls_hang_is_not_called_again(tmp_path: 
         report = await run_in(tmp_path, Suite(cases=cases, judges=[judge]))
     finally:
         released.set()
-    while len(calls) < 16:  # a thread of a call that is given up may not have begun yet
-        await asyncio.sleep(0.01)
+    # The thread of a call that is given up may not have begun yet.
+    assert await asyncio.to_thread(began.wait, 60)
 
     assert len(calls) == 16
     assert {str(each.state) for each in report.trials} == {"error"}
