@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.configuration.definitions import STORE
+from vibe_llms.conversations.stores.content_backends import MARKER
 from vibe_llms.conversations.stores.content_urls import produce_backend, split_content_address
 from vibe_llms.conversations.stores.object_stores import locate
 from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.contents import compute_content_id
 
 DATA = b"\x89PNG"
@@ -104,3 +109,35 @@ def test_a_place_is_taken_out_of_the_url_of_a_database(address: str, rest: list[
 
     assert found == address
     assert url == "postgresql://u@h/d" + ("?" + "&".join(rest) if rest else "")
+
+
+def test_all_who_claim_a_folder_at_once_read_the_same_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes the unfinished mark of another for an empty one."""
+    address = f"file://{tmp_path}"
+    opened, goes = threading.Event(), threading.Event()
+    write = Disk.write
+
+    def write_late(self: Disk, descriptor: int, data: bytes) -> None:
+        opened.set()
+        assert goes.wait(60)
+        write(self, descriptor, data)
+
+    monkeypatch.setattr(Disk, "write", write_late)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(produce_backend(address).claim, "me 1")
+        assert opened.wait(60)
+        second = threads.submit(produce_backend(address).claim, "you 2")
+        with suppress(TimeoutError):  # it waits for the first, or else has read too early
+            second.result(0.2)
+        goes.set()
+
+        assert (first.result(60), second.result(60)) == ("me 1", "me 1")
+
+
+def test_a_mark_that_a_killed_process_did_not_write_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / MARKER).touch()
+    place = produce_backend(f"file://{tmp_path}")
+    assert place.claim("me 1") == "me 1"
+    assert place.claim("you 2") == "me 1"

@@ -21,6 +21,7 @@ from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.files import read_regular
 from vibe_llms.logs.disk import write_new_file
+from vibe_llms.logs.locks import locked
 
 MARKER: Final = "vibe-owner"
 """Name of the marker file, which has the id of the database that a backend belongs to."""
@@ -108,12 +109,22 @@ class DirectoryBackend:
 
     @mapping_errors
     def claim(self, mark: str) -> str:
-        """Create the marker file, unless it exists."""
+        """Create the marker file, unless it exists.
+
+        Under a lock, as others would take an unfinished file for an empty mark. An empty file was
+        left by a process that was killed before it wrote.
+        """
+        if known := self.read_mark():
+            return known
         path, disk = self._access_root(), self._directory.disk
-        with suppress(FileExistsError):
-            write_new_file(disk, f"{path}/{MARKER}", mark.encode())
-            disk.synchronize_folder(path)
-        return self.read_mark()
+        marker = f"{path}/{MARKER}"
+        with locked(f"{path}/.lock"):
+            if not self.read_mark():
+                with suppress(FileNotFoundError):
+                    disk.remove(marker)
+                write_new_file(disk, marker, mark.encode())
+                disk.synchronize_folder(path)
+            return self.read_mark()
 
     @mapping_errors
     def read_mark(self) -> str:
