@@ -176,7 +176,7 @@ class InvocablesWriter:
                 tool = self.write_tool(invocable, path, quirks, ledger)
             else:
                 tool = self._write(invocable, path, quirks, ledger, model, other_fields)
-                if tool is not None and _is_named_like_another(tool, invocable, invocables):
+                if tool is not None and self._is_named_like_another(tool, invocable, invocables):
                     ledger.withhold(path, f"another tool is called {tool['name']}")
                     tool = None
             if invocable.cache is not None:
@@ -191,6 +191,22 @@ class InvocablesWriter:
         fields = self.compose(offer)
         joined = join_fields(fields, other_fields) if other_fields else fields
         return Translation(joined, ledger.losses)
+
+    def _is_named_like_another(
+        self,
+        tool: Mapping[str, Any],
+        invocable: InvocableDescription,
+        others: Iterable[InvocableDescription],
+    ) -> bool:
+        """Return whether the fixed name of a server tool is also the name of another tool.
+
+        About names that a client of this protocol gave, the vendor itself will complain.
+        """
+        if invocable.server_tool is None or "name" not in tool:
+            return False
+        if invocable.native is not None and invocable.native.protocol == self.protocol:
+            return False
+        return any(each.name == tool["name"] for each in others if each is not invocable)
 
     def _write(
         self,
@@ -250,15 +266,6 @@ class InvocablesWriter:
             return self.mark_tool(tool, hint, path, quirks, ledger)
         ledger.omit_hint(path)
         return tool
-
-
-def _is_named_like_another(
-    tool: Mapping[str, Any], invocable: InvocableDescription, others: Iterable[InvocableDescription]
-) -> bool:
-    """Return whether the fixed name of a server tool is also the name of another tool."""
-    if invocable.server_tool is None or "name" not in tool:
-        return False
-    return any(each.name == tool["name"] for each in others if each is not invocable)
 
 
 def describe(invocable: InvocableDescription) -> dict[str, Any]:

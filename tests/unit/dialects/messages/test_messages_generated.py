@@ -185,3 +185,21 @@ def frame(kind: str, **fields: Any) -> str:
     """Write an event of a stream."""
     data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
     return f"event: {kind}\ndata: {data}\n\n"
+
+
+def test_tools_that_a_client_named_the_same_stay() -> None:
+    """The vendor refuses them; a server tool with the name of another is not left out silently."""
+    kinds = ("bash_20241022", "bash_20241022", "code_execution_20250522")
+    native = {
+        "model": "claude-sonnet-5-5",
+        "max_tokens": 1,
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": kind, "name": "run"} for kind in kinds],
+    }
+    attributes = ModelsIntegrator(provider="anthropic").integrate("claude-sonnet-5-5", facts={})
+    read = normalize_request(native, attributes)
+
+    written = nativize_request(read.value, attributes, Quirks(), provider="anthropic")
+
+    assert written.value["tools"] == native["tools"]
+    assert written.losses == ()
