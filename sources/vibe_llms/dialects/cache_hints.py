@@ -20,6 +20,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     AnyContent,
+    AudioContent,
     CacheHint,
     NativeContent,
     TextualContent,
@@ -121,6 +122,8 @@ def _mark(content: AnyContent, fields: JsonObject, ledger: Ledger) -> AnyContent
     native = content.native
     if native is not None and native.protocol != ledger.protocol:
         return None
+    if native is None and isinstance(content, AudioContent):
+        return None  # a vendor may accept only its own audio, which it knows by the native data
     extras = {} if native is None else read_native(native, "content")
     return attrs.evolve(content, native=make_native(ledger.protocol, {**extras, **fields}))
 
