@@ -20,7 +20,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     AnyContent,
-    AudioContent,
     CacheHint,
     NativeContent,
     TextualContent,
@@ -65,6 +64,8 @@ def lower_hints(
     ledger: Ledger,
     write_mark: Callable[[CacheHint, str], JsonObject | None],
     reason: str = NO_HINTS,
+    *,
+    own_only: tuple[type[AnyContent], ...] = (),
 ) -> Sequence[AnyCanister]:
     """Replace the hints of a conversation by native fields of the contents before them.
 
@@ -72,11 +73,13 @@ def lower_hints(
         write_mark: Returns the fields of the ledger's protocol for a hint and its path; ``None`` if
             the vendor has none.
         reason: Why a hint without fields is left out.
+        own_only: Classes of contents that the vendor accepts only with its own native data, which
+            a mark must not give to the others.
     """
     if not has_hints(canisters):
         return canisters
     return [
-        _lower(canister, f"canisters[{index}]", ledger, write_mark, reason)
+        _lower(canister, f"canisters[{index}]", ledger, write_mark, reason, own_only)
         if any(type(content) is CacheHint for content in canister.content)
         else canister
         for index, canister in enumerate(canisters)
@@ -89,6 +92,7 @@ def _lower(
     ledger: Ledger,
     write_mark: Callable[[CacheHint, str], JsonObject | None],
     reason: str,
+    own_only: tuple[type[AnyContent], ...],
 ) -> AnyCanister:
     contents: list[AnyContent] = []
     places: list[int] = []
@@ -102,7 +106,7 @@ def _lower(
         if fields is None:
             ledger.omit_hint(content_path, reason)
             continue
-        marked = _mark(contents[-1], fields, ledger) if contents else None
+        marked = _mark(contents[-1], fields, ledger, own_only) if contents else None
         if marked is None or not isinstance(canister, _INPUTS):
             ledger.omit_hint(content_path, UNMARKABLE)
         else:
@@ -115,15 +119,20 @@ UNMARKABLE: Final = "sent without the cache hint: nothing before it can carry it
 """The reason why a single hint is left out by a vendor that has hints."""
 
 
-def _mark(content: AnyContent, fields: JsonObject, ledger: Ledger) -> AnyContent | None:
+def _mark(
+    content: AnyContent,
+    fields: JsonObject,
+    ledger: Ledger,
+    own_only: tuple[type[AnyContent], ...],
+) -> AnyContent | None:
     """Return a content with native fields; ``None`` if it cannot have them."""
     if not isinstance(content, _MARKABLE):
         return None
     native = content.native
     if native is not None and native.protocol != ledger.protocol:
         return None
-    if native is None and isinstance(content, AudioContent):
-        return None  # a vendor may accept only its own audio, which it knows by the native data
+    if native is None and isinstance(content, own_only):
+        return None
     extras = {} if native is None else read_native(native, "content")
     return attrs.evolve(content, native=make_native(ledger.protocol, {**extras, **fields}))
 

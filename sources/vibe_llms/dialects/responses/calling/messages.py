@@ -47,6 +47,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AnyContent,
+    AudioContent,
     NativeContent,
     ReasoningContent,
     TextualContent,
@@ -85,7 +86,9 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     canisters = (
-        lower_hints(canisters, ledger, lambda hint, _: write_breakpoint(hint))
+        lower_hints(
+            canisters, ledger, lambda hint, _: write_breakpoint(hint), own_only=(AudioContent,)
+        )
         if takes_breakpoints(attributes)
         else omit_hints(canisters, ledger, AUTOMATIC)
     )
