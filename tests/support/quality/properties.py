@@ -16,6 +16,8 @@ from typing import Final, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 _T = TypeVar("_T")
 _DEFAULT_EXAMPLES = 100
@@ -60,6 +62,17 @@ def load_profile() -> None:
             max_examples=_scale(_DEFAULT_EXAMPLES, name),
         )
     settings.load_profile(PROFILE)
+    if PROFILE != "random":
+        draw_the_same_everywhere()
+
+
+def draw_the_same_everywhere() -> None:
+    """Keep Hypothesis from drawing constants that it finds in the modules of this project.
+
+    They would be those of the modules that are imported so far, so that the examples of a property
+    depended on the tests before it, and on any change of the sources. There is no setting for it.
+    """
+    providers._get_local_constants = Constants
 
 
 def draw_seed(config: pytest.Config) -> str:
