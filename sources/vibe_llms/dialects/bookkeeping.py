@@ -60,7 +60,7 @@ def is_bookkeeping(name: str, value: object, *, is_request: bool = False) -> boo
     """Return whether a vendor's field is bookkeeping.
 
     Args:
-        is_request: Whether it is a field of a request, most of which are not bookkeeping.
+        is_request: Whether it is a field of a request; few of these are bookkeeping.
     """
     if is_request:
         return name in _IN_BOTH

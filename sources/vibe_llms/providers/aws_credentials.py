@@ -83,7 +83,7 @@ def read_profile(setting: str, profile: str = "") -> str | None:
         except OSError:
             continue
         except (ValueError, RuntimeError, configparser.Error):
-            return None  # let the tools report what is wrong with the file
+            return None  # let the tools report the mistakes in the file
         for section in (profile, f"profile {profile}"):
             if text := parser.get(section, setting, fallback=""):
                 return text
@@ -97,7 +97,7 @@ def find_region(profile: str = "") -> str:
 
 
 def survey_aws_requirements() -> tuple[Requirement, ...]:
-    """Return what is missing for credentials of Amazon's cloud. Does not use the network.
+    """Return the missing requirements for credentials of Amazon's cloud. Does not use the network.
 
     Whether there are credentials is not known without botocore, and it may ask a machine's server.
     """

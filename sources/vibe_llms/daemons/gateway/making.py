@@ -105,8 +105,8 @@ def produce_service(
         hosts: Accepted host names where there is no authorizer; ``None`` for any. Pages of these
             hosts may read responses, with or without an authorizer.
         has_page: Serve the operator's page, and the routes below ``/operate``.
-        workers_folder: Folder in which several worker processes exchange what the page shows; by
-            default, it shows this process.
+        workers_folder: Folder in which several worker processes exchange the data of the page; by
+            default, the page shows this process.
 
     Raises:
         ConfigurationError: The file has mistakes; the error lists every mistake. Or the page would

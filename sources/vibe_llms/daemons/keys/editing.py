@@ -17,9 +17,9 @@ _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def split_tables(text: str) -> list[str]:
-    """Return the parts of a text that begin with a header, after what is before the first one.
+    """Split a text before each header of a table. Comments before the first header are left out.
 
-    If each part is a table of its own name, these are the tables of the text.
+    A line within a text of several lines may look like a header: the caller checks each part.
     """
     starts = [each.start() for each in _HEADER.finditer(text)]
     parts = [text[start:end] for start, end in pairwise([*starts, len(text)])]

@@ -12,6 +12,8 @@ from vibe_llms.interfaces.cli.output import measure_text, sanitize, style
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 _SPACES: Final = re.compile(r"\s")
+_LETTERS: Final = 4
+"""Most letters of a row for each of its columns: spaces at its end and accents take no column."""
 
 
 class TextTail:
@@ -52,22 +54,26 @@ class TextTail:
         self._row = ""
 
     def _split(self, text: str) -> list[str]:
-        """Break a text into rows, of which the last one is not full."""
+        """Break a text into full rows and a last one."""
         columns = max(1, self._tail.measure().columns)
         rows = [""]
         for word in _WORD.findall(text):
             for part in _cut(word, columns):
-                if measure_text((rows[-1] + part).rstrip()) > columns:
+                if not _fits(rows[-1] + part, columns):
                     rows.append("")
                 rows[-1] += part
         return rows
+
+
+def _fits(row: str, columns: int) -> bool:
+    return len(row) <= _LETTERS * columns and measure_text(row.rstrip()) <= columns
 
 
 def _cut(word: str, columns: int) -> Iterator[str]:
     """Yield a word with the spaces behind it, in parts if it is wider than a row."""
     part = ""
     for letter in word:
-        if measure_text((part + letter).rstrip()) > columns:
+        if not _fits(part + letter, columns):
             yield part
             part = ""
         part += letter

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vibe_llms.interfaces.cli import text_tail
+from vibe_llms.interfaces.cli.output import measure_text
 from vibe_llms.interfaces.cli.text_tail import TextTail
 
 COLUMNS, ROWS = 20, 8
@@ -91,3 +93,27 @@ def test_only_final_text_remains(steps: list[tuple[bool, list[str]]]) -> None:
     text.finish()
 
     assert terminal.read().replace(" ", "") == final.replace(" ", "")
+
+
+@pytest.mark.parametrize("letter", [" ", "\u0301"], ids=["space", "accent"])
+def test_letters_without_a_column_cost_their_number(
+    letter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spaces at the end of a row, and accents, never fill a row."""
+    measured = 0
+
+    def count(text: str) -> int:
+        nonlocal measured
+        measured += len(text)
+        return measure_text(text)
+
+    monkeypatch.setattr(text_tail, "measure_text", count)
+    totals = []
+    for number in (3000, 6000):
+        measured = 0
+        tail = TextTail(io.StringIO(), lambda: os.terminal_size((COLUMNS, ROWS)))
+        tail.add("a" + letter * number)
+        tail.finish()
+        totals.append(measured)
+
+    assert totals[1] < 2.5 * totals[0]
