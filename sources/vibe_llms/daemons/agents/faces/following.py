@@ -11,6 +11,7 @@ import attrs
 from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.remote_events import read_event
+from vibe_llms.conversations.run_logs.inbox import read_message_id
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import Position
 from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
@@ -164,8 +165,17 @@ class RunFollower:
         return stored[: places[0] + 1] if places else stored
 
     def _has_messages(self) -> bool:
-        """Return whether messages wait for the run, such as an approval. Does file work."""
-        return not self._runs.store.open_inbox(self.run_id).is_empty
+        """Return whether messages, such as an approval, are still to be moved to the log.
+
+        A message that is in the log already may stay in the inbox for a moment; it has no further
+        event. Does file work.
+        """
+        store = self._runs.store
+        messages = store.open_inbox(self.run_id).read()
+        if not messages:
+            return False
+        moved = {read_message_id(each.event) for each in store.open_log(self.run_id).read()} - {""}
+        return any(read_message_id(each) not in moved for each in messages)
 
     async def _settle(self, sequence: int) -> Settled | None:
         """Return the end of the walk if the run has settled with an event of this number."""
@@ -177,7 +187,7 @@ class RunFollower:
         if summary.state == "waiting":
             waiting = await self._runs.survey_approvals(self.run_id, subject=self._subject)
             # without a call, it waits for a vendor's batch, and continues without the client; a
-            # message may be the approval, which the holder of the log has not taken yet
+            # message may be the approval, which the holder of the log has not moved yet
             is_open = waiting and not has_messages
             return describe_settled(summary, waiting, self._walk) if is_open else None
         if summary.state in RESTS and not summary.starts:

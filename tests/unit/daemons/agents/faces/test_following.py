@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
     RunSuspendedEvent,
 )
-from vibe_llms.events.runs import RunRequestedEvent
+from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.subscriptions import LogSubscriptions
@@ -158,36 +158,63 @@ class WatchedRuns(LocalRuns):
         return waiting
 
 
+START = RunStartedEvent(run_id="a", conversation_id="a", length=1, model="x:y", limits={})
+
+
+@contextmanager
+def suspended(store: ConversationStore) -> Iterator[RunLog]:
+    """Write a run that waits for an approval; yield its log, which is claimed."""
+    store.create("a", ConversationMetadata())
+    store.append("a", [UserCanister("Pay.")])
+    log = store.open_log("a")
+    log.claim()
+    try:
+        log.append("a", RunRequestedEvent(spec={"model": "x:y"}, canisters=()), START)
+        asked = ApprovalRequestedEvent(
+            key="k", invocation_id="1", name="pay", arguments="{}", digest="d"
+        )
+        log.append("a", asked, RunSuspendedEvent(run_id="a", digests=("d",)))
+        yield log
+    finally:
+        log.close()
+
+
 async def test_a_run_does_not_wait_for_an_approval_that_is_in_its_inbox(tmp_path: Path) -> None:
     """The process that suspends a run may hold the log for longer than an answer waits for it."""
     store = DirectoryStore(tmp_path / "store")
-    store.create("a", ConversationMetadata())
-    store.append("a", [UserCanister("Pay.")])
     runs = WatchedRuns(store, tmp_path)
-    log = store.open_log("a")
-    log.claim()
-    start = RunStartedEvent(run_id="a", conversation_id="a", length=1, model="x:y", limits={})
-    log.append("a", RunRequestedEvent(spec={"model": "x:y"}, canisters=()), start)
-    asked = ApprovalRequestedEvent(
-        key="k", invocation_id="1", name="pay", arguments="{}", digest="d"
-    )
-    log.append("a", asked, RunSuspendedEvent(run_id="a", digests=("d",)))
     answered = ApprovalAnsweredEvent(
         key="k", name="pay", digest="d", decision="deny", message_id="m"
     )
-    store.open_inbox("a").put(answered)
-
-    follower = RunFollower(runs, LogSubscriptions(runs.index, EVENT_STREAM), "a", "")
-    async with aclosing(follower.follow(1, 0)) as steps:
-        following = asyncio.create_task(find_settled(steps))
-        await runs.listed.wait()
-        log.close()
-        assert deliver(store, "a")
-        log.claim()
-        log.append("a", start, RunEndedEvent(run_id="a", reason="answered"))
-        log.close()
-        settled = await following
+    with suspended(store) as log:
+        store.open_inbox("a").put(answered)
+        follower = RunFollower(runs, LogSubscriptions(runs.index, EVENT_STREAM), "a", "")
+        async with aclosing(follower.follow(1, 0)) as steps:
+            following = asyncio.create_task(find_settled(steps))
+            await runs.listed.wait()
+            log.close()
+            assert deliver(store, "a")
+            log.claim()
+            log.append("a", START, RunEndedEvent(run_id="a", reason="answered"))
+            log.close()
+            settled = await following
     assert (settled.outcome, settled.summary.sequence) == ("completed", 7)
+
+
+async def test_a_message_that_is_in_log_and_inbox_does_not_keep_the_answer_open(
+    tmp_path: Path,
+) -> None:
+    """The holder of the log writes a message there first, and then removes it from the inbox."""
+    store = DirectoryStore(tmp_path / "store")
+    runs = LocalRuns(store, produce_application(tmp_path))
+    message = MessageReceivedEvent(canister=UserCanister("Soon."), message_id="m")
+    with suspended(store) as log:
+        log.append("a", message)
+        store.open_inbox("a").put(message)
+        follower = RunFollower(runs, LogSubscriptions(runs.index, EVENT_STREAM), "a", "")
+        async with asyncio.timeout(30), aclosing(follower.follow(1, 0)) as steps:
+            settled = await find_settled(steps)
+    assert (settled.outcome, settled.summary.sequence) == ("waiting", 5)
 
 
 async def find_settled(steps: AsyncIterator[Any]) -> Settled:
