@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -16,6 +17,7 @@ import pytest
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.file_log import FileLog
+from vibe_llms.conversations.stores import open_files
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.foundation.files import read_file, write_file
@@ -61,9 +63,16 @@ def interrupt(work: Callable[[], object], step: int) -> bool:
     return left <= 0
 
 
-def count_descriptors() -> int:
-    """Returns how many descriptors this process has open."""
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+def survey_open(folder: Path) -> list[str]:
+    """Returns the files of a folder that this process has open, one name per descriptor.
+
+    Others do not count: threads of earlier tests may open and close theirs meanwhile.
+    """
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since
+            found.append(str(each.readlink()))
+    return sorted(each for each in found if each.startswith(str(folder)))
 
 
 def say_more(store: DirectoryStore) -> None:
@@ -100,22 +109,37 @@ def write_files(store: DirectoryStore) -> None:
 @pytest.mark.slow
 @needs_descriptors
 @pytest.mark.parametrize(
-    "work", [say_more, lock_and_release, claim_log, leave_message, write_journal, write_files]
+    ("work", "keeps_open"),
+    [
+        (say_more, False),
+        (say_more, True),
+        (lock_and_release, False),
+        (claim_log, False),
+        (leave_message, False),
+        (write_journal, False),
+        (write_files, False),
+    ],
 )
 def test_an_interrupt_at_any_step_leaves_no_lock_and_no_descriptor(
-    tmp_path: Path, work: Callable[[DirectoryStore], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[DirectoryStore], None],
+    keeps_open: bool,
 ) -> None:
+    # A store keeps files open once their folder has not changed for some seconds.
+    monkeypatch.setattr(open_files, "SETTLED_NS", -(10**15) if keeps_open else 10**15)
     store = DirectoryStore(tmp_path, wait_seconds=0)
     store.create("a", ConversationMetadata())
     work(store)
     gc.collect()
-    before = count_descriptors()
+    before = survey_open(tmp_path)
+    assert bool(before) == keeps_open
 
     def interrupt_each() -> int:
         for step in count(1):
             was_interrupted = interrupt(lambda: work(store), step)
             work(store)  # the lock is free at once
-            assert count_descriptors() == before, f"step {step} of {work.__name__}"
+            assert survey_open(tmp_path) == before, f"step {step} of {work.__name__}"
             if not was_interrupted:
                 break
         return step
