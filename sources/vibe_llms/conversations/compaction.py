@@ -25,7 +25,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, SummarizedPart
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.counting import count_canister
+from vibe_llms.models.counting import MESSAGE_OVERHEAD, PRIMING_OVERHEAD, count_canister
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.windows import (
     Cut,
@@ -173,9 +173,11 @@ def reaches_window(request: Request, attributes: ModelAttributes) -> bool:
 def _count_reported(canisters: Sequence[AnyCanister], attributes: ModelAttributes) -> int:
     """Return the tokens that the model reported for the last answer, and at most those after it.
 
-    Answers before a summary were given to a longer conversation, and do not count.
+    After it are the mark that ends the answer, newer messages, and the marks that begin the next
+    answer. Answers before a summary were given to a longer conversation, and do not count.
     """
-    newer = 0
+    marks = MESSAGE_OVERHEAD + PRIMING_OVERHEAD
+    newer = marks.tokens + marks.error_tokens
     begin = _find_compaction_time(canisters)
     for canister in reversed(canisters):
         origin = canister.origin

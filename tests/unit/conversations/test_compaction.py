@@ -365,10 +365,25 @@ async def test_a_new_message_may_be_longer_than_its_estimate(model: Model) -> No
         last = [UserCanister("So?"), AssistantCanister("Yes.", origin=origin, turn_id="z")]
         return Conversation(canisters=[*turns, *last, message])
 
-    fitting = compose(room - size.tokens - size.error_tokens)
+    # The marks around the last answer and before the next one are up to 14 tokens.
+    fitting = compose(room - size.tokens - size.error_tokens - 14)
     exceeding = compose(room - size.tokens - 1)
     assert await model.make_room(fitting) is fitting
     assert await model.make_room(exceeding) is not exceeding
+
+
+async def test_marks_around_answers_fill_a_window_too(model: Model) -> None:
+    """The mark that ends an answer is not in its reported usage; nor are those of the next one."""
+    turns = converse(*["cheese " * 80] * 9)
+    room, _ = measure_room((await model.access()).descriptor.attributes, {})
+    assert room is not None
+    size = count_canister(UserCanister("And?"), None)
+    reported = room - size.tokens - size.error_tokens
+    origin = Origin(provider="p", model="m", usage=Usage(input_tokens=reported))
+    last = [UserCanister("So?"), AssistantCanister("Yes.", origin=origin, turn_id="z")]
+    conversation = Conversation(canisters=[*turns, *last, UserCanister("And?")])
+
+    assert await model.make_room(conversation) is not conversation
 
 
 @pytest.mark.parametrize(
