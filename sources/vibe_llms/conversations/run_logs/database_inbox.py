@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -26,6 +27,9 @@ _CACHE_SECONDS: Final = 0.1
 _CACHED_LISTS: weakref.WeakKeyDictionary[Database, tuple[float, frozenset[str]]] = (
     weakref.WeakKeyDictionary()
 )
+"""Lists, and the moments at which they were queried."""
+
+_CACHE_LOCK: Final = threading.Lock()
 
 
 class DatabaseInbox:
@@ -37,7 +41,7 @@ class DatabaseInbox:
 
     @property
     def is_empty(self) -> bool:
-        """True if the inbox is empty."""
+        """True if the inbox is empty; messages of other processes are seen 0.1 seconds later."""
         return self._identity not in _survey_with_messages(self._database)
 
     def put(self, message: RunMessage) -> None:
@@ -59,7 +63,7 @@ class DatabaseInbox:
                 "INSERT INTO vibe_letters (conversation, letter) VALUES (%s, %s)",
                 (self._identity, encode_event(message).decode()),
             )
-        _CACHED_LISTS.pop(self._database, None)
+        _discard_list(self._database)
 
     def read(self) -> Sequence[RunMessage]:
         """Return all messages."""
@@ -82,7 +86,7 @@ class DatabaseInbox:
             connection.execute(
                 "DELETE FROM vibe_letters WHERE number = ANY(%s)", ([number for number, _ in rows],)
             )
-        _CACHED_LISTS.pop(self._database, None)
+        _discard_list(self._database)
 
     def _decode(self, rows: Sequence[tuple[int, str]]) -> list[RunMessage]:
         location = f"{self._database.location} {self._identity} messages"
@@ -91,12 +95,22 @@ class DatabaseInbox:
 
 def _survey_with_messages(database: Database) -> frozenset[str]:
     """Return the conversations with messages: one query for all runs of this process."""
-    moment, found = _CACHED_LISTS.get(database, (-math.inf, frozenset()))
-    if time.monotonic() > moment + _CACHE_SECONDS:
-        with database.transact(reading=True) as connection:
-            rows: list[tuple[str]] = connection.execute(
-                "SELECT DISTINCT conversation FROM vibe_letters"
-            ).fetchall()
-        found = frozenset(each for (each,) in rows)
-        _CACHED_LISTS[database] = (time.monotonic(), found)
+    known = _CACHED_LISTS.get(database)
+    moment = time.monotonic()
+    if known is not None and moment <= known[0] + _CACHE_SECONDS:
+        return known[1]
+    with database.transact(reading=True) as connection:
+        rows: list[tuple[str]] = connection.execute(
+            "SELECT DISTINCT conversation FROM vibe_letters"
+        ).fetchall()
+    found = frozenset(each for (each,) in rows)
+    with _CACHE_LOCK:
+        if _CACHED_LISTS.get(database) is known:  # no other thread has changed an inbox meanwhile
+            _CACHED_LISTS[database] = (moment, found)
     return found
+
+
+def _discard_list(database: Database) -> None:
+    """Discard the cached list after a change, and the results of queries in progress."""
+    with _CACHE_LOCK:
+        _CACHED_LISTS[database] = (-math.inf, frozenset())
