@@ -21,6 +21,9 @@ _NON_BLOCKING = (
 # In a shared folder, the draft must not be a link that another user has created.
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NON_BLOCKING | getattr(os, "O_NOFOLLOW", 0)
 _BLOCK_BYTES = 1 << 16
+_DEVICE_BYTES = 20_000_000
+"""Maximum of a device, whatever the limit of a file is: most have no end, and none a known size."""
+
 _STDOUT = 1
 
 _DEFAULT_REMEDY = "Check that the disk has space and that the folder may be written to."
@@ -210,13 +213,21 @@ def warn_of_readers(path: Path | str) -> None:
 
 
 def read_beginning(path: Path | str, size_bytes: int) -> bytes:
-    """Read the first bytes at a path that the user specified. Raises OSError."""
+    """Read the first bytes at a path that the user specified.
+
+    Raises:
+        OSError: It cannot be read, is a pipe without a writer, or a device without an end.
+    """
     name = os.fspath(path)
     with open_handle(name, os.O_RDONLY | _NON_BLOCKING) as file:
         descriptor = file.fileno()
         mode = os.fstat(descriptor).st_mode
         data = _read_first(descriptor, stat.S_ISFIFO(mode), name)
+        is_device = stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
         while len(data) < size_bytes:
+            if is_device and len(data) > _DEVICE_BYTES:
+                detail = f"It is a device with more than {_DEVICE_BYTES} bytes"
+                raise OSError(errno.EFBIG, detail, name)
             more = os.read(descriptor, min(_BLOCK_BYTES, size_bytes - len(data)))
             if not more:
                 break
