@@ -28,7 +28,14 @@ async def authorize(
     """Return the client's grant; ``None`` without an authorizer. Raises AccessError."""
     if authorizer is None:
         return None
-    arrival = Arrival(
+    grant = await authorizer.authorize(describe_arrival(call))
+    record.subject = grant.subject
+    return grant
+
+
+def describe_arrival(call: HttpCall) -> Arrival:
+    """Return the request as an authorizer sees it."""
+    return Arrival(
         method=call.method,
         path=call.path,
         headers=call.headers,
@@ -36,9 +43,6 @@ async def authorize(
         client=call.client,
         certificate=call.certificate,
     )
-    grant = await authorizer.authorize(arrival)
-    record.subject = grant.subject
-    return grant
 
 
 async def admit(

@@ -39,7 +39,7 @@ def produce_routes(
     Returns:
         The routes, and a function that ends all event streams.
     """
-    streams = OpenStreams(watchers)
+    streams = OpenStreams(watchers, access.authorizer)
     handlers = RunHandlers(runs, subscriptions, access, streams)
     conversations = LocalConversations(runs)
     faces: list[Route] = []

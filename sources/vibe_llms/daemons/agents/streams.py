@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from vibe_llms.agents.executing import HostedEvent
+from vibe_llms.daemons.access_monitor import AccessMonitor
 from vibe_llms.daemons.agents.frames import DELETED, is_volatile, write_piece
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.exceptions import LimitError, RequestError, Stage, UnknownConversationError
+from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 
 STREAM_HEADERS: Final[Mapping[str, str]] = {
@@ -25,15 +27,21 @@ class OpenStreams:
 
     Args:
         limit: Maximum number of streams at once.
+        authorizer: Authorizer of the clients; ``None`` if all are allowed.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, authorizer: Authorizer | None) -> None:
         self._limit = limit
+        self._monitor = AccessMonitor(authorizer)
         self._calls: dict[asyncio.Task[object], HttpCall] = {}
 
     @contextmanager
     def hold(self, call: HttpCall) -> Iterator[None]:
-        """Count a request as a stream, until the block ends. Raises LimitError."""
+        """Count a request as a stream, until the block ends, and check its client's access.
+
+        Raises:
+            LimitError: Too many streams are open.
+        """
         if len(self._calls) >= self._limit:
             raise LimitError(
                 detail=f"{self._limit} event streams are already open here.",
@@ -46,7 +54,8 @@ class OpenStreams:
         assert task is not None
         self._calls[task] = call
         try:
-            yield
+            with self._monitor.watch(call):
+                yield
         finally:
             del self._calls[task]
 

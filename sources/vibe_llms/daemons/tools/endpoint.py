@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from vibe_llms.daemons.access_monitor import AccessMonitor
 from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
@@ -32,6 +33,7 @@ PATH: Final = "/mcp"
 FACE: Final = "mcp"
 SESSION_HEADER: Final = "mcp-session-id"
 _TAG: Final = "tools"
+_LISTEN: Final = "subscriptions/listen"
 _METHODS: Final = {
     "POST": "Receive an MCP message.",
     "GET": "Stream the server's own messages to a session.",
@@ -110,6 +112,7 @@ class ToolEndpoint:
         self._answer: Application | None = None
         self._server: ToolServer | None = None
         self._streams: dict[asyncio.Task[object], HttpCall] = {}
+        self._monitor = AccessMonitor(authorizer)
         self._in_transit = RequestsInTransit()
         self._server_task: asyncio.Task[None] | None = None
         self._must_open, self._is_open = asyncio.Event(), asyncio.Event()
@@ -207,9 +210,11 @@ class ToolEndpoint:
         from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
         from vibe_llms.invocables.mcp.serving.sessions import LISTENER_KEY, produce_user
 
+        is_listening = call.method == "GET"
         if call.method == "POST":
             try:
-                read_message(body)
+                message = read_message(body)
+                is_listening = getattr(message, "method", "") == _LISTEN
             except MalformedMessage as error:
                 record.error = "request"
                 await call.answer(400, error.write(), {})
@@ -218,17 +223,18 @@ class ToolEndpoint:
         if grant is not None:
             scope_entries["user"] = produce_user(grant.subject)
         session = call.headers.get(SESSION_HEADER, "")
-        match call.method:
-            case "GET":
-                await self._listen(call, record, body, scope_entries)
-            case "POST":
-                with self._in_transit.enter(session) as arrive:
-                    scope_entries[LISTENER_KEY] = partial(_record_method, record, arrive)
+        with self._monitor.watch(call) if is_listening else nullcontext():
+            match call.method:
+                case "GET":
+                    await self._listen(call, record, body, scope_entries)
+                case "POST":
+                    with self._in_transit.enter(session) as arrive:
+                        scope_entries[LISTENER_KEY] = partial(_record_method, record, arrive)
+                        await self._pass(call, record, body, scope_entries)
+                case _:
+                    if session:
+                        await self._in_transit.wait(session)
                     await self._pass(call, record, body, scope_entries)
-            case _:
-                if session:
-                    await self._in_transit.wait(session)
-                await self._pass(call, record, body, scope_entries)
 
     async def _listen(
         self, call: HttpCall, record: CallRecord, body: bytes, scope_entries: dict[str, object]

@@ -113,7 +113,7 @@ class Authorizer(Protocol):
     """Authorizes the clients of a daemon; it lives as long as the daemon."""
 
     async def authorize(self, arrival: Arrival) -> Grant:
-        """Identify the client.
+        """Identify the client of a request, and of an open event stream every 15 seconds.
 
         Raises:
             AccessError: The client is unknown, or its access has expired.
