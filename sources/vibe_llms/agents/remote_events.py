@@ -97,7 +97,8 @@ class RemoteEventStream:
     async def _is_over(self) -> bool:
         """Tell whether the run is over and the stream is complete; a proxy may have closed it."""
         summary = await self._connection.ask(RunSummary, "GET", self._path, is_repeatable=True)
-        return summary.state in RESTS and summary.sequence <= self.after
+        is_at_rest = summary.state in RESTS and not summary.starts
+        return is_at_rest and summary.sequence <= self.after
 
     async def _listen(self) -> AsyncGenerator[WatchedEvent]:
         """Yield the events of one connection."""

@@ -120,6 +120,8 @@ class RunIndex:
     def read_rest(self, identity: str) -> tuple[int, bool]:
         """Return the number of the last event, and whether the run came to rest with it.
 
+        A run that was asked to stop is at rest once its process has ended it, or is gone.
+
         Raises:
             UnknownConversationError: The run does not exist.
             StoreError: Its log cannot be read.
@@ -129,7 +131,7 @@ class RunIndex:
         if last is not None and is_over(log, last.event):
             return last.sequence, True
         summary = self.read_summary(identity)
-        return summary.sequence, summary.state in RESTS
+        return summary.sequence, summary.state in RESTS and not summary.starts
 
     def _summarize(self, identity: str) -> RunSummary | None:
         summary = summarize_run(self.store, identity, self._fold)

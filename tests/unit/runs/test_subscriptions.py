@@ -383,6 +383,39 @@ def test_it_is_known_from_lines_alone_whether_a_run_may_be_at_rest(
             assert not is_at_rest
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_stopped_run_is_over_when_its_process_has_ended_it_or_is_gone(
+    is_killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when it is asked to stop: the rest of an answer, and of its calls, may follow."""
+    monkeypatch.setattr(module, "REST_CHECK_SECONDS", 0.01)
+    store = produce_store(tmp_path)
+    log = store.open_log(RUN)
+    log.claim()
+    started = RunStartedEvent(run_id=RUN, conversation_id=RUN, length=1)
+    log.append("r", RunRequestedEvent(spec={"model": "m:n"}), started, StopRequestedEvent())
+    index, checks = RunIndex(store), []
+    read_rest = index.read_rest
+    monkeypatch.setattr(index, "read_rest", lambda run: checks.append(run) or read_rest(run))
+    numbers: list[int] = []
+
+    async def listen() -> None:
+        subscriptions = LogSubscriptions(index, EVENT_STREAM)
+        with subscriptions.subscribe(RUN, 0, 3, ends=True) as subscription:
+            while data := await subscription.receive():
+                numbers.extend(read_numbers(data))
+
+    async with asyncio.timeout(60):
+        listening = asyncio.create_task(listen())
+        await wait_until(lambda: len(checks) > 2 or listening.done())
+        if not is_killed:
+            log.append("r", RunEndedEvent(run_id=RUN, reason="cancelled"))
+        log.close()
+        await listening
+    assert numbers == ([1, 2, 3] if is_killed else [1, 2, 3, 4])
+    assert len(checks) > 2
+
+
 async def test_what_could_not_be_read_once_is_read_for_whoever_comes_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
