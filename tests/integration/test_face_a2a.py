@@ -15,6 +15,7 @@ import pytest
 
 from support.faces.facing import FAIL, LOOK, PAY, Face, facing, facing_friends, read_events, think
 from support.gateways.authorizers import KeyAuthorizer
+from support.gateways.gateways import wait_until
 from support.runs.acting import invoke, say
 from support.runs.scripting import hold_slow_answers
 from vibe_llms.agents.local import LocalRuns
@@ -192,6 +193,29 @@ async def test_a_task_is_canceled_and_another_fails(tmp_path: Path) -> None:
         failed = await send(face, compose(limited, "2", "Pay."))
         assert failed["status"]["state"] == "TASK_STATE_FAILED"
         assert "run_steps" in failed["status"]["message"]["parts"][0]["text"]
+
+
+async def test_a_client_that_waits_no_longer_for_a_cancelled_task_holds_no_stream(
+    tmp_path: Path,
+) -> None:
+    """As long as the process that holds the log of the run is busy."""
+    async with facing(tmp_path, "/a2a", PAY, watchers=1) as face:
+        spec = face.write_script([invoke("pay", to="Ann")], DONE)
+        task = await send(face, compose(spec, "1", "Pay."))
+        log = face.daemon.premises.store.open_log(task["contextId"])
+        inbox = face.daemon.premises.store.open_inbox(task["contextId"])
+        assert claim_soon(log)
+        canceling = asyncio.create_task(call(face, "CancelTask", id=task["id"]))
+        await wait_until(lambda: not inbox.is_empty)
+        canceling.cancel()
+        body = {"jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": {"id": task["id"]}}
+        status = 429
+        async with asyncio.timeout(20):
+            while status == 429:
+                async with face.daemon.session.post(face.url, json=body, headers=VERSION) as answer:
+                    status = answer.status
+        log.close()
+        assert status == 200
 
 
 async def test_a_task_goes_on_without_its_client(

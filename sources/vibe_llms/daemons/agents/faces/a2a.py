@@ -224,6 +224,7 @@ class A2aFace:
         if is_terminal(summary):
             raise RpcError(NOT_CANCELABLE, f"The task {name} is over.")
         await self._runs.stop(name.conversation, subject=subject)
+        call.watch_client()  # the run stops without the client
         await self._runs.wait(name.conversation, subject=subject)
         fold, summary, waiting = await self._tasks.load(name, subject)
         await _respond(call, request_id, fold.write(summary, waiting))
