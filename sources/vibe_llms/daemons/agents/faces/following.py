@@ -11,8 +11,8 @@ import attrs
 from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.remote_events import read_event
-from vibe_llms.conversations.run_logs.inbox import read_message_id
-from vibe_llms.conversations.run_logs.log import LoggedEvent
+from vibe_llms.conversations.run_logs.inbox import RunInbox, read_message_id
+from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog
 from vibe_llms.conversations.stores.interfaces import Position
 from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
 from vibe_llms.daemons.agents.faces.walking import Walk
@@ -34,6 +34,7 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     UserCanister,
 )
+from vibe_llms.runs.parts import survey_parts
 from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
@@ -85,7 +86,7 @@ class RunFollower:
             StoreError: The log or the conversation cannot be read.
         """
         last = await self._runs.count_events(self.run_id, subject=self._subject)
-        may_settle = False
+        sequence, may_settle = 0, False
         with self._subscriptions.subscribe(self.run_id, start - 1, last, ends=True) as subscription:
             while data := await subscription.receive():
                 for event in _read_frames(data):
@@ -107,12 +108,14 @@ class RunFollower:
                             may_settle = True
                         elif isinstance(event.event, _STARTS):
                             may_settle = False
-                        is_end = may_settle or event.sequence == last
-                        if event.sequence >= last and is_end:
-                            settled = await self._settle(event.sequence)
-                            if settled is not None:
-                                yield settled
-                                return
+                        sequence = event.sequence
+                    # Also while nothing happens: messages to visits of a flow are in other logs.
+                    is_checked = event is None or isinstance(event, LoggedEvent)
+                    if is_checked and sequence >= last and (may_settle or sequence == last):
+                        settled = await self._settle(sequence)
+                        if settled is not None:
+                            yield settled
+                            return
                     del event
                 del data
         summary = await self._runs.find(self.run_id, subject=self._subject)
@@ -165,23 +168,25 @@ class RunFollower:
         return stored[: places[0] + 1] if places else stored
 
     def _has_messages(self) -> bool:
-        """Return whether messages, such as an approval, are still to be moved to the log.
+        """Return whether messages, such as an approval, are still to be moved to a log.
 
         A message that is in the log already may stay in the inbox for a moment; it has no further
         event. Does file work.
         """
         store = self._runs.store
-        messages = store.open_inbox(self.run_id).read()
-        if not messages:
-            return False
-        moved = {read_message_id(each.event) for each in store.open_log(self.run_id).read()} - {""}
-        return any(read_message_id(each) not in moved for each in messages)
+        return any(
+            _has_unmoved(store.open_inbox(identity), store.open_log(identity))
+            for identity in (self.run_id, *survey_parts(store, self.run_id))
+        )
 
     async def _settle(self, sequence: int) -> Settled | None:
         """Return the end of the walk if the run has settled with an event of this number."""
-        # Before the log is read, as messages move from the inbox to the log.
-        has_messages = await asyncio.to_thread(self._has_messages)
         summary = await self._runs.find(self.run_id, subject=self._subject)
+        has_messages = False
+        if summary.state == "waiting":
+            # Before the log is read again, as messages move from the inbox to the log.
+            has_messages = await asyncio.to_thread(self._has_messages)
+            summary = await self._runs.find(self.run_id, subject=self._subject)
         if summary.sequence > sequence:
             return None  # later events decide
         if summary.state == "waiting":
@@ -193,6 +198,15 @@ class RunFollower:
         if summary.state in RESTS and not summary.starts:
             return describe_settled(summary, walk=self._walk)
         return None
+
+
+def _has_unmoved(inbox: RunInbox, log: RunLog) -> bool:
+    """Return whether an inbox has messages that are not in the log. Does file work."""
+    messages = inbox.read()
+    if not messages:
+        return False
+    moved = {read_message_id(each.event) for each in log.read()} - {""}
+    return any(read_message_id(each) not in moved for each in messages)
 
 
 def describe_settled(

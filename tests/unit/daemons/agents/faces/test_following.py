@@ -27,8 +27,10 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
     RunSuspendedEvent,
 )
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeStartedEvent
 from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
+from vibe_llms.runs import log_readers
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.waiting import Waiting
@@ -215,6 +217,48 @@ async def test_a_message_that_is_in_log_and_inbox_does_not_keep_the_answer_open(
         async with asyncio.timeout(30), aclosing(follower.follow(1, 0)) as steps:
             settled = await find_settled(steps)
     assert (settled.outcome, settled.summary.sequence) == ("waiting", 5)
+
+
+@contextmanager
+def suspended_flow(store: ConversationStore) -> Iterator[RunLog]:
+    """Write a flow that waits for an approval in a visit; yield the visit's log, claimed."""
+    with suspended(store) as log:
+        store.create("f", ConversationMetadata())
+        flow = store.open_log("f")
+        flow.claim()
+        flow.append(
+            "f",
+            RunRequestedEvent(spec={"task": {}}, canisters=()),
+            FlowStartedEvent(run_id="f"),
+            NodeStartedEvent(node="P0", visit=1, conversation_id="a"),
+            FlowEndedEvent(run_id="f", reason="waiting"),
+        )
+        flow.close()
+        yield log
+
+
+async def test_a_flow_does_not_wait_for_an_approval_that_is_in_the_inbox_of_a_visit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is moved, the flow has no event that says so; here another answer came first."""
+    monkeypatch.setattr(log_readers, "KEEP_ALIVE_SECONDS", 0.0)
+    store = DirectoryStore(tmp_path / "store")
+    runs = WatchedRuns(store, tmp_path)
+    late = ApprovalAnsweredEvent(
+        key="k", name="pay", digest="of another call", decision="deny", message_id="m"
+    )
+    with suspended_flow(store) as log:
+        store.open_inbox("a").put(late)
+        follower = RunFollower(runs, LogSubscriptions(runs.index, EVENT_STREAM), "f", "")
+        async with asyncio.timeout(30), aclosing(follower.follow(1, 0)) as steps:
+            following = asyncio.create_task(find_settled(steps))
+            await runs.listed.wait()
+            runs.listed.clear()
+            log.close()
+            assert deliver(store, "a")
+            settled = await following
+    assert settled.outcome == "waiting"
+    assert runs.listed.is_set()  # it was not settled when the calls were first listed
 
 
 async def find_settled(steps: AsyncIterator[Any]) -> Settled:
