@@ -4,15 +4,25 @@ import { recall, remember } from './service.js';
 
 export const ROOM_MB = 40; // of all drafts of this browser
 const LONGEST = 24 * 60 * 60 * 1000; // milliseconds, after which the tab of a draft counts as closed
+const PATIENCE = 10 * 1000; // milliseconds: in some browsers, a database may not open before they are restarted
 const DATABASE = 'vibe-drafts';
 const STORE = 'files';
 
 let queue = Promise.resolve(); // one after the other, so that the next view finds what this one keeps
 
 function enqueue(perform) {
-  const done = queue.then(perform);
+  const done = queue.then(() => finishInTime(perform()));
   queue = done.catch(() => {});
   return done;
+}
+
+// Fail if work takes too long: nothing may wait for it, such as the next message.
+function finishInTime(work) {
+  let timer = 0;
+  const late = new Promise((_, fail) => {
+    timer = setTimeout(() => fail(new Error('The storage does not answer.')), PATIENCE);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 // Keep the files of a draft in place of earlier ones; resolve to those for which there is no room.

@@ -166,6 +166,27 @@ async def test_a_browser_that_stores_no_files_is_reported_once(tab: Tab, tmp_pat
         check_complaints(tab)
 
 
+async def test_a_message_is_sent_though_the_storage_never_answers(tab: Tab, tmp_path: Path) -> None:
+    """As in browsers whose databases do not open before they are restarted."""
+    hang = """(() => {
+      const { setTimeout } = window;
+      window.setTimeout = (perform, delay) => setTimeout(perform, delay === 10000 ? 0 : delay);
+      IDBFactory.prototype.open = () => new EventTarget();
+    })()"""
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        await open_talk(tab, daemon, tmp_path)
+        await attach(tab, "a.png")
+        await wait_until_stored(tab, "a.png")
+        added = await tab.call("Page.addScriptToEvaluateOnNewDocument", source=hang)
+        await reload(tab)
+        await tab.call("Page.removeScriptToEvaluateOnNewDocument", **added)
+        await tab.wait_for("document.activeElement.id === 'prompt'")
+        await tab.type("Hello")
+        await tab.press("Enter")
+        await tab.wait_for_text("You said: Hello", ".message.assistant")
+        check_complaints(tab)
+
+
 async def test_another_key_removes_the_files_of_drafts(tab: Tab, tmp_path: Path) -> None:
     async with serving(tmp_path, PAY, authorizer=KeyAuthorizer(), seconds=120) as daemon:
         await tab.visit(f"{daemon.url}/page/#key=ann")
