@@ -148,17 +148,18 @@ def read_once(read: Callable[..., InvocableDescription]) -> Callable[..., Invoca
     """Decorate a function that describes a client's tool from plain data: equal data are read once.
 
     Clients send their tools with each request. If the descriptions are the same objects, their
-    translation is also cached.
+    translation is also cached. Data are compared as MessagePack: in JSON, numbers that are not
+    finite would be null, and bytes would be texts, instead of being refused.
     """
 
     @functools.lru_cache(maxsize=_MAX_TOOLS)
     def read_encoded(data: bytes) -> InvocableDescription:
-        return read(*msgspec.json.decode(data))
+        return read(*msgspec.msgpack.decode(data))
 
     @functools.wraps(read)
     def read_known(*arguments: Any) -> InvocableDescription:
         try:
-            data = msgspec.json.encode(arguments)
+            data = msgspec.msgpack.encode(arguments)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return read(*arguments)
         return read_encoded(data) if len(data) <= _MAX_TOOL_BYTES else read(*arguments)

@@ -99,6 +99,19 @@ def test_a_kept_description_does_not_change_with_the_request(name: str) -> None:
     assert first.schema["properties"] == {"place": {"type": "string"}}
 
 
+@each_client
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), b"rain"])
+def test_values_that_json_cannot_represent_are_refused(name: str, value: object) -> None:
+    """And are not replaced by values that encoders of JSON write instead."""
+    _, tool = CLIENTS[name]
+    sent = copy.deepcopy(tool)
+    place = next(each["place"] for each in _survey(sent) if "place" in each)
+    place["default"] = value
+
+    with pytest.raises(RequestError, match="JSON cannot represent"):
+        read(name, sent)
+
+
 def _survey(node: Any) -> list[dict[str, Any]]:
     """Return all objects in plain data, the innermost first."""
     if isinstance(node, dict):

@@ -196,7 +196,7 @@ def _find_added_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
     return (_describe_added_limit(limit),)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _describe_added_limit(limit: JsonValue) -> Loss:
     reason = f"the vendor requires a limit, and {limit} tokens are requested"
     return Loss(kind=LossKind.SYNTHESIZED, path="controls.max_tokens", reason=reason)
