@@ -160,8 +160,12 @@ class Ledger:
         """Return whether this vendor executed a call; withhold the calls of other vendors."""
         if self.admits(canister.native, canister):
             return True
-        self.withhold(path, "only the vendor that executed it can receive it")
+        self.withhold_execution(path)
         return False
+
+    def withhold_execution(self, path: str) -> None:
+        """Record that a call that another vendor executed, or its result, is not sent."""
+        self.withhold(path, "only the vendor that executed it can receive it")
 
     def _is_from_provider(self, origin: Origin) -> bool:
         if origin.protocol not in (None, self.protocol):

@@ -7,28 +7,16 @@ conversations are converted, and each change is a loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
-
-import attrs
+from typing import Any, Final, Self
 
 from vibe_llms.dialects.cache_hints import lower_hints
 from vibe_llms.dialects.chat_completions.calling.caching import choose_marks
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
-from vibe_llms.dialects.chat_completions.calling.turns import (
-    TurnWriter,
-    write_plain_turn,
-)
+from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter, write_plain_call
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
-from vibe_llms.dialects.history import (
-    HistoryEntry,
-    RepairedHistory,
-    belongs,
-    is_missing_note,
-    locate,
-    repair_history,
-)
+from vibe_llms.dialects.history import HistoryEntry, is_missing_note, locate, repair_history
 from vibe_llms.dialects.instructions import (
     Message,
     accepts_late_instructions,
@@ -37,11 +25,11 @@ from vibe_llms.dialects.instructions import (
 )
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.plain import OURS
+from vibe_llms.dialects.turn_messages import InputCanister, TurnMessagesWriter
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
-    AssistantCanister,
     DocumentCanister,
     InvocationCanister,
     ResultCanister,
@@ -71,7 +59,7 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     canisters = lower_hints(canisters, ledger, *choose_marks(attributes, quirks, ledger))
-    writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
+    writer = _MessagesWriter.of(PartsWriter(attributes, quirks, ledger))
     writer.write(repair_history(canisters, quirks.history, ledger))
     return Translation(
         {"messages": _arrange_messages(writer, attributes, quirks, ledger)}, ledger.losses
@@ -97,99 +85,41 @@ def _arrange_messages(
     return [message for message, _ in messages]
 
 
-_InputCanister: TypeAlias = UserCanister | SupervisorCanister | DocumentCanister | ResultCanister
-_ModelCanister: TypeAlias = AssistantCanister | InvocationCanister
-_PositionedCanister: TypeAlias = tuple[_ModelCanister, int, str | None]
-"""A canister, its position, and its text if it is plain."""
-
-
 @define
-class _MessagesWriter:
-    """Writes messages, each with the position of its canister."""
+class _MessagesWriter(TurnMessagesWriter):
+    """Writes messages; media of results follow the last result of a turn."""
 
     parts: PartsWriter
-    messages: list[dict[str, Any]] = attrs.field(factory=list)
-    positions: list[int] = attrs.field(factory=list)
-    _result_media: list[tuple[dict[str, Any], int]] = attrs.field(factory=list)
-    """Messages with media of results: they follow the last result of a turn."""
 
-    def write(self, history: RepairedHistory) -> None:
-        """Write a whole conversation; turns are collected until they end."""
-        quirks, turn = self.parts.quirks, list[_PositionedCanister]()
-        messages, positions = self.messages, self.positions
-        canister: Any
-        for canister, position, text, following in history.walk():
-            kind = type(canister)
-            message: dict[str, Any] | None = None
-            if kind is UserCanister:
-                if text is not None:
-                    message = {"role": "user", "content": text}
-            elif kind is AssistantCanister or kind is InvocationCanister:
-                if not turn:
-                    if text and type(following) is UserCanister:  # most answers are one text
-                        message = {"role": "assistant", "content": text}
-                    elif type(following) is ResultCanister and following.owner is OURS:
-                        message = write_plain_turn(((canister, text),), quirks)
-                if message is None:
-                    self._collect(canister, position, text, turn)
-                    continue
-            elif kind is ResultCanister:
-                if canister.owner is not OURS:
-                    self._withhold(position)
-                    continue
-                if text is not None and not canister.is_error:
-                    identity = canister.invocation_id
-                    message = {"role": "tool", "tool_call_id": identity, "content": text}
-                    if quirks.names_results and canister.name:
-                        message["name"] = canister.name
-            if turn:
-                self._end_turn(turn)
-            if message is None:
-                self._write_input(canister, position)
-                continue
-            if self._result_media and kind is not ResultCanister:
-                self._write_result_media()
-            messages.append(message)
-            positions.append(position)
-        if turn:
-            self._end_turn(turn)
-        self._write_result_media()
+    @classmethod
+    def of(cls, parts: PartsWriter) -> Self:
+        """Make a writer with a vendor's quirks."""
+        return cls(parts.ledger, None if parts.quirks.takes_null else "", parts)
 
-    def _collect(
-        self,
-        canister: _ModelCanister,
-        position: int,
-        text: str | None,
-        turn: list[_PositionedCanister],
-    ) -> None:
-        """Add a canister to the turn that it belongs to."""
-        if type(canister) is InvocationCanister and canister.owner is not OURS:
-            self._withhold(position)
-            return
-        if turn and not belongs(turn[-1][0], canister):
-            self._end_turn(turn)
-        turn.append((canister, position, text))
+    def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
+        return write_plain_call(canister, self.parts.quirks)
 
-    def _withhold(self, position: int) -> None:
-        reason = "only the vendor that executed it can receive it"
-        self.parts.ledger.withhold(locate(position), reason)
+    def _write_plain_result(self, canister: ResultCanister, text: str) -> dict[str, Any] | None:
+        message = {"role": "tool", "tool_call_id": canister.invocation_id, "content": text}
+        if self.parts.quirks.names_results and canister.name:
+            message["name"] = canister.name
+        return message
 
-    def _end_turn(self, turn: list[_PositionedCanister]) -> None:
-        if self._result_media:
-            self._write_result_media()
-        position = turn[0][1]
-        message = write_plain_turn([(each, text) for each, _, text in turn], self.parts.quirks)
-        if message is None:
-            entries = [HistoryEntry(each, locate(index)) for each, index, _ in turn]
-            message = TurnWriter(self.parts).write(entries)
-            if self._became_empty(message, entries):
-                reason = "the vendor rejects a message without content"
-                self.parts.ledger.drop(locate(position), reason)
-                turn.clear()
-                return
-        self.messages.append(message)
-        self.positions.append(position)
-        turn.clear()
+    def write_turn(self, turn: Sequence[HistoryEntry]) -> dict[str, Any] | None:
+        """Return the message; ``None`` if nothing of the turn can be sent."""
+        ours: list[HistoryEntry] = []
+        for entry in turn:
+            if getattr(entry.canister, "owner", OURS) is OURS:
+                ours.append(entry)
+            else:
+                self.ledger.withhold_execution(entry.path)
+        if not ours:
+            return None
+        message = TurnWriter(self.parts).write(ours)
+        if not self._became_empty(message, ours):
+            return message
+        self.ledger.drop(ours[0].path, "the vendor rejects a message without content")
+        return None
 
     def _became_empty(self, message: Mapping[str, Any], turn: Sequence[HistoryEntry]) -> bool:
         """Return whether nothing of a turn could be written, so that it should not be sent.
@@ -203,27 +133,15 @@ class _MessagesWriter:
         had_more = any(not isinstance(each, TextualContent) or each.text for each in contents)
         return had_more or not self.parts.quirks.takes_null
 
-    def _write_result_media(self) -> None:
-        """Write the media of results, once all results of a turn are written."""
-        self.messages += [message for message, _ in self._result_media]
-        self.positions += [position for _, position in self._result_media]
-        self._result_media = []
-
-    def _write_input(
-        self,
-        canister: _InputCanister,
-        position: int,
-    ) -> None:
-        ledger, path = self.parts.ledger, locate(position)
-        extras = ledger.read_sendable(canister.native, path, canister)
+    def _write_input(self, canister: InputCanister, position: int) -> dict[str, Any]:
+        path = locate(position)
+        extras = self.ledger.read_sendable(canister.native, path, canister)
         as_parts = bool(extras.pop("$parts", False))
         if isinstance(canister, ResultCanister):
             message = self._write_result(canister, position, extras, as_parts=as_parts)
         else:
-            self._write_result_media()
             message = self._write_text_message(canister, path, extras, as_parts=as_parts)
-        self.messages.append(merge(message, extras))
-        self.positions.append(position)
+        return merge(message, extras)
 
     def _write_text_message(
         self,
@@ -263,7 +181,7 @@ class _MessagesWriter:
                         place, "media of a result are sent after it, in a user message"
                     )
                 user_content = parts.write_content(media, path, canister)
-                self._result_media.append(({"role": "user", "content": user_content}, position))
+                self.later_messages.append(({"role": "user", "content": user_content}, position))
         if canister.is_error and not is_missing_note(canister) and "is_error" not in extras:
             reason = "this protocol cannot mark a result as an error; only its text says so"
             parts.ledger.drop(f"{path}.is_error", reason)

@@ -329,35 +329,14 @@ def _is_carrier(content: AnyContent) -> bool:
     return not (content.text or content.summary)
 
 
-def write_plain_turn(
-    turn: Sequence[tuple[AnyCanister, str | None]], quirks: Quirks
-) -> dict[str, Any] | None:
-    """Return the message of a turn of plain calls, perhaps after a plain text.
-
-    ``None`` for any other turn, and for one that the vendor does not accept unchanged.
-
-    Args:
-        turn: The canisters, each with its text if it is plain.
+def write_plain_call(canister: InvocationCanister, quirks: Quirks) -> dict[str, Any] | None:
+    """Return the entry of a plain call; ``None`` for any other, and for one that the vendor does
+    not accept unchanged.
     """
-    message: dict[str, Any] | None = None
-    calls: list[JsonObject] = []
-    for canister, text in turn:
-        if type(canister) is InvocationCanister:
-            if quirks.needs_reasoning or not is_plain_call(canister):
-                return None
-            arguments = write_arguments(canister, PROTOCOL)
-            if not quirks.takes_broken and not holds_object(arguments):
-                return None
-            function: JsonObject = {"name": canister.name, "arguments": arguments}
-            calls.append({"id": canister.invocation_id, "type": "function", "function": function})
-        elif calls or message is not None:
-            return None
-        else:
-            if not text:
-                return None
-            message = {"role": "assistant", "content": text}
-    if message is None:
-        message = {"role": "assistant", "content": None if quirks.takes_null else ""}
-    if calls:
-        message["tool_calls"] = calls
-    return message
+    if quirks.needs_reasoning or not is_plain_call(canister):
+        return None
+    arguments = write_arguments(canister, PROTOCOL)
+    if not quirks.takes_broken and not holds_object(arguments):
+        return None
+    function: JsonObject = {"name": canister.name, "arguments": arguments}
+    return {"id": canister.invocation_id, "type": "function", "function": function}

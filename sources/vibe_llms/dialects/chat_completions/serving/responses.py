@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
-from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter, write_plain_turn
+from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
 from vibe_llms.dialects.extras import merge
@@ -82,9 +82,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
     canisters = response.canisters
     if len(canisters) == 1 and type(canisters[0]) is AssistantCanister:
-        plain = write_plain_turn([(canisters[0], list_plain_texts(canisters)[0])], _QUIRKS)
-        if plain is not None:
-            return plain
+        text = list_plain_texts(canisters)[0]
+        if text:
+            return {"role": "assistant", "content": text}
     turn = []
     for index, canister in enumerate(canisters):
         path = f"canisters[{index}]"

@@ -7,7 +7,7 @@ the text. Other conversations are converted, and each change is a loss.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -17,8 +17,6 @@ from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
     HistoryEntry,
     HistoryRules,
-    RepairedHistory,
-    belongs,
     is_missing_note,
     locate,
     repair_history,
@@ -27,18 +25,16 @@ from vibe_llms.dialects.instructions import arrange_instructions, needs_arrangem
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.plain import OURS, read_arguments
+from vibe_llms.dialects.plain import read_arguments
+from vibe_llms.dialects.turn_messages import InputCanister, TurnMessagesWriter
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
-    AssistantCanister,
-    DocumentCanister,
     InvocationCanister,
     Owner,
     ResultCanister,
     SupervisorCanister,
-    UserCanister,
 )
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
@@ -62,7 +58,7 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     canisters = omit_hints(canisters, ledger)
-    writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
+    writer = MessagesWriter.of(PartsWriter(attributes, ledger))
     writer.write(repair_history(canisters, HistoryRules(), ledger))
     messages = writer.messages
     if needs_arrangement(messages, attributes):
@@ -73,107 +69,48 @@ def nativize_canisters(
 
 
 @define
-class MessagesWriter:
-    """Writes a repaired conversation, message by message."""
+class MessagesWriter(TurnMessagesWriter):
+    """Writes messages; results have the names of their tools."""
 
     parts: PartsWriter
-    ledger: Ledger
-    messages: list[dict[str, Any]] = attrs.field(factory=list, init=False)
-    positions: list[int] = attrs.field(factory=list, init=False)
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
     """Names of called tools, by the id of the invocation."""
     _without_ids: set[str] = attrs.field(factory=set, init=False)
     """Ids of invocations that are sent without an id."""
 
-    def write(self, history: RepairedHistory) -> None:
-        """Write the messages of a conversation, each with the position of its canister."""
-        messages, positions = self.messages, self.positions
-        turn: list[tuple[AnyCanister, int, str | None]] = []
-        canister: Any
-        for canister, position, text, following in history.walk():
-            kind = type(canister)
-            if turn and (kind is UserCanister or not belongs(turn[-1][0], canister)):
-                self._end_turn(turn)
-            message: dict[str, Any] | None = None
-            if kind is UserCanister:
-                if text is not None:
-                    message = {"role": "user", "content": text}
-            elif kind is AssistantCanister or kind is InvocationCanister:
-                if not turn:
-                    if text and type(following) is UserCanister:  # most answers are one text
-                        message = {"role": "assistant", "content": text}
-                    elif type(following) is ResultCanister and following.owner is OURS:
-                        message = self._write_plain_turn(((canister, position, text),))
-                if message is None:
-                    turn.append((canister, position, text))
-                    continue
-            elif kind is ResultCanister:
-                if canister.owner is not OURS:
-                    turn.append((canister, position, text))
-                    continue
-                message = self._write_plain_result(canister, text)
-                message = message or self._write_result(canister, locate(position))
-            messages.append(message or self._write_input(canister, locate(position)))
-            positions.append(position)
-        if turn:
-            self._end_turn(turn)
+    @classmethod
+    def of(cls, parts: PartsWriter) -> Self:
+        """Make a writer."""
+        return cls(parts.ledger, "", parts)
 
-    def _end_turn(self, turn: list[tuple[AnyCanister, int, str | None]]) -> None:
-        message = self._write_plain_turn(turn)
-        messages = (
-            self.write_turn(
-                [HistoryEntry(canister, locate(position)) for canister, position, _ in turn]
-            )
-            if message is None
-            else (message,)
-        )
-        self.messages += messages
-        self.positions += [turn[0][1]] * len(messages)
-        turn.clear()
+    def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
+        arguments = read_arguments(canister)
+        if arguments is None:
+            return None
+        identity, name = canister.invocation_id, canister.name
+        self._names[identity] = name
+        return {"id": identity, "function": {"name": name, "arguments": arguments}}
 
-    def _write_plain_turn(
-        self, turn: Sequence[tuple[AnyCanister, int, str | None]]
-    ) -> dict[str, Any] | None:
-        """Return the message of a plain turn: a text, calls, or both; ``None`` for any other."""
-        text: str | None = None
-        calls: list[JsonObject] = []
-        for canister, _, plain in turn:
-            if type(canister) is InvocationCanister:
-                arguments = read_arguments(canister)
-                if arguments is None:
-                    return None
-                function: JsonObject = {"name": canister.name, "arguments": arguments}
-                calls.append({"id": canister.invocation_id, "function": function})
-                self._names[canister.invocation_id] = canister.name
-            elif calls or text is not None or type(canister) is not AssistantCanister or not plain:
-                return None
-            else:
-                text = plain
-        message = {"role": "assistant", "content": text or ""}
-        return {**message, "tool_calls": calls} if calls else message
-
-    def _write_plain_result(
-        self, canister: ResultCanister, text: str | None
-    ) -> dict[str, Any] | None:
-        """Return the message of a result of one plain text; ``None`` for any other."""
-        if text is None or canister.is_error or canister.invocation_id in self._without_ids:
+    def _write_plain_result(self, canister: ResultCanister, text: str) -> dict[str, Any] | None:
+        identity = canister.invocation_id
+        if identity in self._without_ids:
             return None
         message = {"role": "tool", "content": text}
-        name = canister.name or self._names.get(canister.invocation_id)
+        name = canister.name or self._names.get(identity)
         if name:
             message["tool_name"] = name
-        message["tool_call_id"] = canister.invocation_id
+        message["tool_call_id"] = identity
         return message
 
-    def write_turn(self, turn: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
-        """Return the single message of a turn, or ``None`` if no part of the turn can be sent."""
+    def write_turn(self, turn: Sequence[HistoryEntry]) -> dict[str, Any] | None:
+        """Return the message of a turn; ``None`` if no part of it can be sent."""
         fields = MessageFields()
         calls: list[JsonObject] = []
         extras: dict[str, Any] = {}
         sent_count = 0
         for canister, path in ((entry.canister, entry.path) for entry in turn):
             if getattr(canister, "owner", None) is Owner.VENDOR:
-                self.ledger.withhold(path, "only the vendor that executed it can receive it")
+                self.ledger.withhold_execution(path)
                 continue
             sent_count += 1
             if isinstance(canister, InvocationCanister):
@@ -187,11 +124,11 @@ class MessagesWriter:
             self.parts.add(fields, contents, path, is_models=True)
             extras |= self.ledger.read_sendable(canister.native, path, canister)
         if not sent_count:
-            return []
+            return None
         message: dict[str, Any] = {"role": "assistant", **fields.compose()}
         if calls:
             message["tool_calls"] = calls
-        return [merge(message, extras)]
+        return merge(message, extras)
 
     def _write_call(
         self, canister: InvocationCanister, path: str, extras: dict[str, Any]
@@ -242,9 +179,10 @@ class MessagesWriter:
             )
         return merge(message, self.ledger.read_sendable(canister.native, path, canister))
 
-    def _write_input(
-        self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
-    ) -> dict[str, Any]:
+    def _write_input(self, canister: InputCanister, position: int) -> dict[str, Any]:
+        path = locate(position)
+        if isinstance(canister, ResultCanister):
+            return self._write_result(canister, path)
         role = "system" if isinstance(canister, SupervisorCanister) else "user"
         fields = MessageFields()
         contents = survey_contents(canister, path, self.ledger)

@@ -57,13 +57,12 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
 
 def _write_message(response: Response, ledger: Ledger) -> JsonObject:
-    writer = MessagesWriter(PartsWriter(UNKNOWN_MODEL, ledger), ledger)
+    writer = MessagesWriter.of(PartsWriter(UNKNOWN_MODEL, ledger))
     entries = [
         HistoryEntry(canister, f"canisters[{index}]")
         for index, canister in enumerate(response.canisters)
     ]
-    messages = writer.write_turn(entries)
-    return messages[0] if messages else {"role": "assistant", "content": ""}
+    return writer.write_turn(entries) or {"role": "assistant", "content": ""}
 
 
 def _find_creation_time(response: Response) -> str:

@@ -125,8 +125,9 @@ class StreamWriter(PieceFrameWriter):
             del self._waiting_calls[index]
             # Losses are reported for the complete answer.
             ledger = Ledger(protocol=PROTOCOL)
-            writer = MessagesWriter(PartsWriter(UNKNOWN_MODEL, ledger), ledger)
-            message = writer.write_turn([HistoryEntry(item, f"contents[{index}]")])[0]
+            writer = MessagesWriter.of(PartsWriter(UNKNOWN_MODEL, ledger))
+            message = writer.write_turn([HistoryEntry(item, f"contents[{index}]")])
+            assert message is not None  # the call is ours
             lines.append(self._write_line({"tool_calls": message["tool_calls"]}))
         return b"".join(lines)
 
