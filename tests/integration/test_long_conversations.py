@@ -73,7 +73,7 @@ QUESTIONS = (
 @pytest.mark.parametrize(
     ("turns", "words"),
     [
-        pytest.param(18, WORDS, marks=pytest.mark.slow, id="18"),
+        pytest.param(9, WORDS, marks=pytest.mark.slow, id="9"),
         pytest.param(2000, "", marks=pytest.mark.soak, id="2000"),
     ],
 )
@@ -114,7 +114,7 @@ async def test_the_embedded_model_goes_on(tmp_path: Path, turns: int, words: str
             if "Mia" in answers[-1]:
                 break
 
-    assert len(identities) >= turns // 9
+    assert len(identities) > turns // 20  # a compaction makes room for some ten turns
     summary = find_summary(asked.canisters)
     assert summary is not None
     assert summary.summarizes is not None
