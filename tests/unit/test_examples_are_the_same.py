@@ -27,7 +27,7 @@ print(local_module.WORD in drawn)
 """
 
 
-@pytest.mark.parametrize("profile", ["fixed", "many"])
+@pytest.mark.parametrize("profile", ["fixed", pytest.param("many", marks=pytest.mark.slow)])
 def test_constants_of_modules_are_not_drawn(tmp_path: Path, profile: str) -> None:
     """In the profiles of CI: else a change of the sources, or another order, draws others."""
     (tmp_path / "local_module.py").write_text('WORD = "xyzzy"\n')
