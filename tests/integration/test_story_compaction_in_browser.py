@@ -61,7 +61,7 @@ async def test_a_long_conversation_is_compacted_and_its_parent_read(tmp_path: Pa
     """A person pins a message, compacts, follows the fork, goes on, and reads the whole."""
     (tmp_path / "none.toml").write_text(WINDOW)
     model = f"scripted:{write_script(tmp_path, *SCRIPT)}"
-    async with serving(tmp_path, seconds=40) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path, seconds=120) as daemon, open_browser(tmp_path) as tab:
         talk = Conversation(metadata=ConversationMetadata(name="Cats", model=model))
         for number in range(12):
             talk.add_user_message(f"Question {number} " + "word " * 40)
@@ -109,7 +109,7 @@ async def test_a_message_that_no_longer_fits_is_followed(tmp_path: Path) -> None
     """The page opens the fork by itself, in which the answer appears."""
     (tmp_path / "none.toml").write_text('window = "summarize"\n' + WINDOW)
     model = f"scripted:{write_script(tmp_path, *SCRIPT)}"
-    async with serving(tmp_path, seconds=40) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path, seconds=120) as daemon, open_browser(tmp_path) as tab:
         talk = Conversation(metadata=ConversationMetadata(name="Cats", model=model))
         for number in range(30):
             talk.add_user_message(f"Question {number} " + "word " * 40)

@@ -103,7 +103,7 @@ async def test_an_answer_streams_and_another_model_continues(
         assert not await tab.evaluate("document.querySelector('.live').hidden")
         tap.pieces = 1_000
         await tab.wait_for_text("one two three", ".messages > article:last-of-type")
-        await tab.wait_for("document.querySelector('.live').hidden")
+        await tab.wait_for("document.querySelector('#stop').hidden")  # else it gets the message
 
         await tab.click("#model")
         await tab.wait_for("document.activeElement.id === 'choice'")

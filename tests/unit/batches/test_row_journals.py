@@ -316,8 +316,9 @@ async def test_the_cap_is_never_passed_by_what_is_on_its_way(database: BatchData
             most = max(most, spent + under_way)
             await asyncio.sleep(0)
             cost = dice.randint(0, amount)
-            await budget.correct(cost - amount)
+            # Others may acquire the rest as soon as it is corrected, before this task continues.
             under_way, spent = under_way - amount, spent + cost
+            await budget.correct(cost - amount)
             budget.settle()
 
     sharing = produce_budget(database), produce_budget(database)
