@@ -246,7 +246,7 @@ def test_any_nonsense_of_tls_ends_in_time(
                 client.leave()
                 served.clients.remove(client)
 
-            for _ in range(50):
+            for _ in range(25):
                 await asyncio.gather(*(suffer() for _ in range(20)))
                 await ensure_served(served, context)
 

@@ -35,7 +35,7 @@ def test_the_work_for_reading_is_proportional_to_the_size(protocol: str, case: s
 
         return read
 
-    lines, size = find_growth(produce, 96 if case.startswith("tools") else 32)
+    lines, size = find_growth(produce, 96 if case.startswith("tools") else 16)
 
     assert lines <= LINEAR
     assert size <= LINEAR
