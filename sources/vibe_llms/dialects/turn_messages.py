@@ -30,7 +30,7 @@ _TurnEntry: TypeAlias = tuple[AnyCanister, int, str | None]
 
 @define
 class TurnMessagesWriter(abc.ABC):
-    """Writes a repaired conversation; a dialect writes calls, results, and what is not plain.
+    """Writes a repaired conversation; a dialect adds calls, results and other contents.
 
     Attributes:
         ledger: Records losses.

@@ -12,7 +12,7 @@ import attrs
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.daemons.keys.charges import KeySpending, add_spending
 from vibe_llms.daemons.keys.ledger import KeyAccount
-from vibe_llms.daemons.keys.register import Key, Register
+from vibe_llms.daemons.keys.register import Key, Register, read_keys_in
 from vibe_llms.daemons.keys.texts import compute_digest, extract_identity, generate_key
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Arrival, Demand, Grant
@@ -46,6 +46,11 @@ def create_key(directory: Path, name: str = "ada", **bounds: Any) -> str:
     key = Key(name=name, digest=compute_digest(text), created=datetime.now(UTC), **bounds)
     Register(directory).add(extract_identity(text), key)
     return text
+
+
+def read_keys(path: str) -> dict[str, Key]:
+    """Read a file of keys."""
+    return read_keys_in(Path(path).read_bytes(), path)
 
 
 def open_authorizer(directory: Path, clocks: ManualClocks, **more: Any) -> KeyAuthorizer:

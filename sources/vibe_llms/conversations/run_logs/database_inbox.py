@@ -105,7 +105,7 @@ def _survey_with_messages(database: Database) -> frozenset[str]:
         ).fetchall()
     found = frozenset(each for (each,) in rows)
     with _CACHE_LOCK:
-        if _CACHED_LISTS.get(database) is known:  # no other thread has changed an inbox meanwhile
+        if _CACHED_LISTS.get(database) is known:  # no inbox changed during the query
             _CACHED_LISTS[database] = (moment, found)
     return found
 

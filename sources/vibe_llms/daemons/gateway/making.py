@@ -102,7 +102,7 @@ def produce_service(
         tracing: Creates spans; by default, as configured.
         keeps_contents: Add request and response bodies to records; ``log_contents`` in the file has
             the same effect. Without effect if guards are configured.
-        hosts: Accepted host names where there is no authorizer; ``None`` for any. Pages of these
+        hosts: Accepted host names without an authorizer; ``None`` for any. Pages of these
             hosts may read responses, with or without an authorizer.
         has_page: Serve the operator's page, and the routes below ``/operate``.
         workers_folder: Folder in which several worker processes exchange the data of the page; by
@@ -110,7 +110,7 @@ def produce_service(
 
     Raises:
         ConfigurationError: The file has mistakes; the error lists every mistake. Or the page would
-            be open to all clients, as there is no authorizer.
+            be open to all clients, because no authorizer is configured.
     """
     application.restrict()
     has_guards = bool(application.guards)  # reports mistakes before the first request

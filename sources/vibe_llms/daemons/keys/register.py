@@ -312,11 +312,6 @@ def _is_recent(modified_ns: int, now: float) -> bool:
     return abs(now * 1e9 - modified_ns) <= _RECENT_NS
 
 
-def read_keys(path: str) -> dict[str, Key]:
-    """Read a file of keys. Raises ConfigurationError with all mistakes."""
-    return read_keys_in(read_bytes(path, MOST_BYTES), path)
-
-
 def read_keys_in(data: bytes, path: str) -> dict[str, Key]:
     """Read the content of a file of keys. Raises ConfigurationError with all mistakes."""
     document = parse_document(data, path)

@@ -8,10 +8,10 @@ import pytest
 import tomli
 import tomlkit
 
-from support.gateways.key_holders import create_key
+from support.gateways.key_holders import create_key, read_keys
 from vibe_llms.daemons.keys import register as register_module
 from vibe_llms.daemons.keys.editing import append_table, change_table
-from vibe_llms.daemons.keys.register import Register, read_keys
+from vibe_llms.daemons.keys.register import Register
 from vibe_llms.exceptions import ConfigurationError, StoreError
 
 TEXTS = {

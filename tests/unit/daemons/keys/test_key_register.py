@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.key_holders import create_key
-from vibe_llms.daemons.keys.register import Register, read_keys
+from support.gateways.key_holders import create_key, read_keys
+from vibe_llms.daemons.keys.register import Register
 from vibe_llms.daemons.keys.texts import extract_identity
 from vibe_llms.exceptions import ConfigurationError, RequestError, UnknownNameError
 

@@ -136,7 +136,7 @@ class RunFollower:
             found = find_answer(self._stored, event)
         if len(found) < event.canisters:
             raise StoreError(detail=f"An answer of the run {self.run_id} is not stored.")
-        # Later answers follow this one: what is before it is not searched again.
+        # Later answers follow this one, so that earlier canisters need no second search.
         place = next(index for index, each in enumerate(self._stored) if each.id == event.key)
         self._stored = self._stored[place:]
         return found
