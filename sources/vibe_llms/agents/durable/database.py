@@ -14,12 +14,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from vibe_llms.batches.databases import advise_file, check_folder
 from vibe_llms.configuration.definitions import is_postgresql_url
-from vibe_llms.conversations.stores.postgresql.database import is_outage
+from vibe_llms.conversations.stores.postgresql.database import DETECT_LOST_CLIENT, is_outage
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.optional_packages import needing
 
 if TYPE_CHECKING:
+    import psycopg
     import sqlalchemy
     from dbos import DBOSClient, Serializer
 
@@ -150,7 +151,7 @@ def _connect(url: str) -> sqlalchemy.Engine:
 
     if url.startswith("sqlite"):
         return _open_file(url)
-    return sqlalchemy.create_engine(
+    engine = sqlalchemy.create_engine(
         sqlalchemy.make_url(url).set(drivername="postgresql+psycopg"),
         pool_size=_CONNECTIONS,
         max_overflow=_CONNECTIONS,
@@ -165,6 +166,13 @@ def _connect(url: str) -> sqlalchemy.Engine:
             "application_name": APPLICATION,
         },
     )
+
+    def prepare(connection: psycopg.Connection[Any], record: object) -> None:
+        connection.execute(DETECT_LOST_CLIENT)
+        connection.commit()
+
+    sqlalchemy.event.listen(engine, "connect", prepare)
+    return engine
 
 
 def _open_file(url: str) -> sqlalchemy.Engine:

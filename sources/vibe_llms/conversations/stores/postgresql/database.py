@@ -37,6 +37,14 @@ _PARAMETERS: Final = {
     "fallback_application_name": "vibe-llms",
 }
 
+DETECT_LOST_CLIENT: Final = (
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;"
+    " SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000"
+)
+"""Statement by which the server, too, detects a vanished client within half a minute.
+
+By default it takes more than two hours, in which an open transaction of the client keeps its locks.
+"""
 
 LOCK_CLAIM: Final = (
     "SELECT FROM vibe_claims WHERE conversation = %(claimed)s AND epoch = %(epoch)s FOR UPDATE"
@@ -220,7 +228,9 @@ class Database:
         settings: dict[str, Any] = {**_PARAMETERS, **parameters}
         connection = psycopg.connect("", autocommit=True, **settings)
         try:
-            connection.execute(f"SET lock_timeout = {int(LOCK_SECONDS * 1000)}")
+            connection.execute(
+                f"SET lock_timeout = {int(LOCK_SECONDS * 1000)}; {DETECT_LOST_CLIENT}"
+            )
         except BaseException:
             connection.close()
             raise
