@@ -38,8 +38,7 @@ def measure(work: Callable[[], object]) -> tuple[int, int]:
         return note
 
     former = sys.gettrace()
-    gc.collect()  # otherwise, objects of earlier tests could be finalized and counted
-    gc.disable()
+    gc.disable()  # otherwise, objects of earlier tests could be finalized and counted
     tracemalloc.start()
     sys.settrace(note)
     try:
