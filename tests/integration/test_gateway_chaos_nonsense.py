@@ -146,7 +146,7 @@ async def test_what_is_no_request_is_refused_in_time(process: Process, name: str
         assert int(line.split()[1]) >= 400
 
 
-GROWTH_REQUESTS: Final = 40_000
+GROWTH_REQUESTS: Final = 20_000
 LEAK_BYTES: Final = 100
 """Of each request: what is held against the process."""
 
