@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from typing import Final
 
 from vibe_llms.agents.interfaces import Runs
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunState, RunSummary
+
+CHECK_SECONDS: Final = 2.0
+"""Interval of checks without an event: the death of a run's process is in no log."""
 
 
 async def await_state(
@@ -15,15 +20,20 @@ async def await_state(
 ) -> RunSummary:
     """Return the summary of a run as soon as it is in one of some states.
 
+    A run that was told to stop is stopped once no process executes it.
+
     Raises:
         UnknownConversationError: The run does not exist, or was deleted.
     """
     while True:
         summary = await runs.find(run_id, subject=subject)
-        if summary.state in states:
+        is_stopping = summary.state == "stopped" and summary.starts > 0
+        if summary.state in states and not is_stopping:
             return summary
         events = runs.watch(run_id, after=summary.sequence, subject=subject)
         async with aclosing(events):
-            async for event in events:
-                if isinstance(event, LoggedEvent):
-                    break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    async for event in events:
+                        if isinstance(event, LoggedEvent):
+                            break
