@@ -31,6 +31,7 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.files import resolve_links
 from vibe_llms.foundation.portal import finish
 from vibe_llms.logs import locks
 from vibe_llms.runs.delivering import deliver
@@ -65,7 +66,7 @@ class DeferredRequests:
         self.store = store
         self._application = application
         self._folder: Path = application.configuration.data_directory / _FOLDER
-        origin = f"{platform.node()}:{self._folder.resolve()}"
+        origin = f"{platform.node()}:{resolve_links(self._folder)}"
         self.name = hashlib.sha256(origin.encode()).hexdigest()[:_NAME_DIGITS]
         self._wake: Callable[[str], None] | None = None
         self._opening = asyncio.Lock()

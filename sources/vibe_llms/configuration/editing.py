@@ -16,7 +16,7 @@ from vibe_llms.configuration.classes import Configuration, Layer
 from vibe_llms.configuration.paths import access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
-from vibe_llms.foundation.files import read_regular, replace_file
+from vibe_llms.foundation.files import read_regular, replace_file, resolve_links
 from vibe_llms.tables.paths import write_path
 from vibe_llms.tables.toml_lines import locate_keys
 
@@ -36,7 +36,7 @@ class FileDraft:
         self._environment = environment
         self._place = access_user_file(environment, Path.cwd())
         # Resolve links: replacing a link by a file would separate it from a user's dotfiles.
-        self.file = self._place.resolve()
+        self.file = resolve_links(self._place)
         self._original_text = self._read()
         self.text = self._original_text
         self._paths: list[tuple[str, ...]] = []

@@ -31,7 +31,7 @@ from vibe_llms.configuration.paths import (
     find_project_file,
     resolve_path,
 )
-from vibe_llms.foundation.files import read_beginning
+from vibe_llms.foundation.files import read_beginning, resolve_links
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.suggestions import find_nearest
 from vibe_llms.tables.documents import MAXIMUM_FILE_BYTES, parse_document
@@ -93,7 +93,7 @@ class _Loader:
         working_directory: Path | None = None,
         user_text: str | None = None,
     ) -> None:
-        directory = Path.cwd() if working_directory is None else working_directory.resolve()
+        directory = Path.cwd() if working_directory is None else resolve_links(working_directory)
         self.environment = os.environ if environment is None else environment
         self.working_directory = directory
         self.user_text = user_text

@@ -21,7 +21,7 @@ import tomli
 
 from vibe_llms.configuration.classes import Setting, TrustRequest
 from vibe_llms.configuration.definitions import FREE_TABLES, Definition
-from vibe_llms.foundation.files import read_file, replace_file
+from vibe_llms.foundation.files import read_file, replace_file, resolve_links
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Consent
@@ -84,7 +84,7 @@ def grant_trust(request: TrustRequest) -> None:
 def revoke_trust(folder: Path, data_directory: Path) -> bool:
     """Remove the trust in a folder; return whether there was any."""
     folders = _read_record(data_directory)
-    found = folders.pop(str(folder.resolve()), None) is not None
+    found = folders.pop(str(resolve_links(folder)), None) is not None
     if found:
         _write_record(data_directory, folders)
     return found

@@ -6,7 +6,7 @@ import hashlib
 import stat
 from typing import Final
 
-from vibe_llms.foundation.files import expand_home
+from vibe_llms.foundation.files import expand_home, resolve_links
 from vibe_llms.telemetry.prices import OWN_MACHINES
 
 _SEPARATOR: Final = "\0"
@@ -31,4 +31,4 @@ def digest_model_file(provider: str, name: str) -> str:
         return ""
     if not stat.S_ISREG(status.st_mode):
         return ""
-    return f"{path.resolve()}:{status.st_size}:{status.st_mtime_ns}"
+    return f"{resolve_links(path)}:{status.st_size}:{status.st_mtime_ns}"

@@ -28,7 +28,7 @@ from vibe_llms.flows.predicates import (
     gather_predicates,
     read_ruling,
 )
-from vibe_llms.foundation.files import expand_home
+from vibe_llms.foundation.files import expand_home, resolve_links
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.bindings import Bound
 from vibe_llms.invocables.call_execution import Interrupted, perform_validated
@@ -179,7 +179,7 @@ def _load_module(judge: EvalJudge, name: str, folder: Path) -> ModuleType:
 
 def _load_file(path: Path) -> ModuleType:
     """Execute a file as a module."""
-    name = f"_vibe_llms_eval_{abs(hash(path.resolve())):x}"
+    name = f"_vibe_llms_eval_{abs(hash(resolve_links(path))):x}"
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
         raise ImportError(f"{path} is not a Python file.")

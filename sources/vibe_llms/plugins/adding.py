@@ -19,7 +19,7 @@ from vibe_llms.configuration.classes import Configuration, Layer, PluginEntry, S
 from vibe_llms.configuration.editing import FileDraft
 from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
-from vibe_llms.foundation.files import expand_home, read_file
+from vibe_llms.foundation.files import expand_home, read_file, resolve_links
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
 from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE
@@ -152,7 +152,7 @@ def _read_package(package: str) -> Requirement:
             detail=f"{path} is not a package: {reason}.",
             remedy="Name a folder with a pyproject.toml, a wheel, or a package on the index.",
         ) from error
-    return read_requirement(f"{name} @ {path.resolve().as_uri()}", Source(Layer.COMMAND_LINE))
+    return read_requirement(f"{name} @ {resolve_links(path).as_uri()}", Source(Layer.COMMAND_LINE))
 
 
 def _survey_installed(requirement: Requirement) -> Sequence[str] | None:

@@ -16,7 +16,7 @@ from vibe_llms.application import Application, access_application
 from vibe_llms.conversations.index.tokenization import compose_match
 from vibe_llms.exceptions import ConverseError, Stage, StoreError, UnknownNameError
 from vibe_llms.foundation.async_closing import Closing
-from vibe_llms.foundation.files import expand_home
+from vibe_llms.foundation.files import expand_home, resolve_links
 from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
 from vibe_llms.instruments.embedders import Embedder
@@ -212,7 +212,8 @@ class MeaningIndex(Closing):
             if self._database is None:
                 model = str((await self._embedder.access()).descriptor)
                 configuration = self._application.configuration
-                place = f"{configuration.data_directory.resolve()}\0{configuration.store}\0{model}"
+                data = resolve_links(configuration.data_directory)
+                place = f"{data}\0{configuration.store}\0{model}"
                 folder = configuration.cache_directory / "meaning"
                 path = folder / f"{crc32(place.encode('utf-8', 'surrogateescape')):08x}.sqlite"
                 self._database = await self._call(PassageDatabase, str(path), model)

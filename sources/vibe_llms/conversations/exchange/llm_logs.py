@@ -28,6 +28,7 @@ from vibe_llms.conversations.exchange.llm_rows import (
     read_attachment,
 )
 from vibe_llms.exceptions import CodecError
+from vibe_llms.foundation.files import resolve_links
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 
@@ -91,7 +92,7 @@ def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     # Read-only, as the file may be foreign, or in use by `llm`.
-    database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    database = sqlite3.connect(f"{resolve_links(path).as_uri()}?mode=ro", uri=True)
     database.row_factory = sqlite3.Row
     # A text that is not UTF-8 must not prevent reading the others.
     database.text_factory = lambda data: data.decode("utf-8", "replace")

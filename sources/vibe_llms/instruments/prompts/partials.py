@@ -8,7 +8,7 @@ from typing import Final
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.encodings import explain_misencoding
-from vibe_llms.foundation.files import read_beginning
+from vibe_llms.foundation.files import read_beginning, resolve_links
 from vibe_llms.foundation.suggestions import suggest
 
 MAXIMUM_BYTES: Final = 1_000_000
@@ -41,7 +41,7 @@ class Partials:
             return self.texts[name], name
         if self.directory is None:
             raise PartialProblem(f"Unknown partial {name!r}{suggest(name, self.texts)}")
-        path = self._find(name, self.directory.resolve())
+        path = self._find(name, resolve_links(self.directory))
         shown = str(self.directory / name)
         return read_source(path, str(path)), shown
 
@@ -53,7 +53,7 @@ class Partials:
                 f"{name!r} is not the name of a file below the prompt's directory."
             )
         # Resolved, because a symbolic link may lead out of the directory.
-        path = (directory / pure).resolve()
+        path = resolve_links(directory / pure)
         if not path.is_relative_to(directory):
             raise PartialProblem(f"{name!r} leads out of the prompt's directory.")
         if not path.is_file():

@@ -141,7 +141,7 @@ def _ensure_trusted(
 ) -> None:
     path = found.path
     request = TrustRequest(
-        folder=path.resolve(),  # trust in a skill covers its files alone
+        folder=resolve_links(path),  # trust in a skill covers its files alone
         file=path,
         digest=digest,
         settings=(),

@@ -147,6 +147,8 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     )
     os.mkfifo(tmp_path / "pipe")
     check_refused(write_files(tmp_path, main="{% include 'pipe' %}"), "Unknown partial 'pipe'")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    check_refused(write_files(tmp_path, main="{% include 'loop' %}"), "Unknown partial 'loop'")
 
 
 def test_a_missing_partial_is_named_with_the_nearest_file(tmp_path: Path) -> None:

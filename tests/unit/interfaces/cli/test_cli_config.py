@@ -131,6 +131,18 @@ def test_the_first_value_makes_the_file_and_a_link_stays_a_link(
     assert tomllib.loads(elsewhere.read_text()) == {"model": "groq", "stream": False}
 
 
+def test_a_loop_of_links_is_one_line(vibe: Vibe, file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file)
+
+    outcome = vibe("config", "set", "model", "xai")
+
+    assert outcome.code == ExitCode.CONFIGURATION
+    assert "Too many levels of symbolic links" in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert file.is_symlink()
+
+
 def test_a_value_that_something_stronger_sets_is_said_to_have_no_effect(
     vibe: Vibe, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

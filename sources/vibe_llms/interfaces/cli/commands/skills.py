@@ -143,16 +143,17 @@ def trust(names: tuple[str, ...], yes: bool) -> None:
     Trust ends when a file of the skill changes.
     """
     from vibe_llms.configuration.classes import Layer
+    from vibe_llms.foundation.files import resolve_links
     from vibe_llms.instruments.skills.finding import load_found, survey_skills
 
     application = load_application(yes=yes)
     projects = {
-        each.path.resolve(): each
+        resolve_links(each.path): each
         for each in survey_skills(application.configuration)
         if each.layer is Layer.PROJECT
     }
     for name in names:
-        found = projects.get(_find(name).path.resolve())
+        found = projects.get(resolve_links(_find(name).path))
         if found is None:
             note(f"No trust is needed: {name} is not a skill of the project.")
             continue
