@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from vibe_llms.foundation.sentinels import ABSENT
@@ -101,16 +101,6 @@ def count_canisters(
         error_tokens=MESSAGE_OVERHEAD.error_tokens * len(canisters),
     )
     return total + overhead + count_texts(texts, attributes)
-
-
-def estimate_contents(
-    contents: Iterable[AnyContent], attributes: ModelAttributes | None = None
-) -> TokenCount:
-    """Estimate the tokens of contents, without the overhead of a message."""
-    total = TokenCount(tokens=0)
-    for content in contents:
-        total += _count_content(content, attributes)
-    return total
 
 
 def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> TokenCount:

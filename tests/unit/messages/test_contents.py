@@ -26,7 +26,7 @@ from vibe_llms.messages.contents import (
     ensure_contents,
 )
 from vibe_llms.messages.views import is_input_blank
-from vibe_llms.models.counting import estimate_contents
+from vibe_llms.models.counting import count_canister
 
 
 def test_each_word_names_the_class_that_carries_it() -> None:
@@ -180,4 +180,5 @@ def test_a_hint_is_no_text() -> None:
     assert UserCanister(["a", hint]).text == "a"
     assert AssistantCanister(["a", hint, "b"]).text == "ab"
     assert is_input_blank([UserCanister([" ", hint])])
-    assert estimate_contents([hint]).tokens == 0
+    with_hint, without = UserCanister(["a", hint]), UserCanister("a")
+    assert count_canister(with_hint, None) == count_canister(without, None)

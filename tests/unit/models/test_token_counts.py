@@ -25,7 +25,12 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.catalogue import Catalogue
-from vibe_llms.models.counting import estimate_contents, estimate_request
+from vibe_llms.models.counting import (
+    MESSAGE_OVERHEAD,
+    count_canister,
+    count_canisters,
+    estimate_request,
+)
 from vibe_llms.models.tokens import (
     ENCODINGS,
     TokenCount,
@@ -336,11 +341,14 @@ def test_every_kind_of_content_has_a_count() -> None:
         FileContent(mime_type="application/pdf", data=b"%PDF" + b"x" * 4000),
         FileContent(mime_type="application/pdf", file_id="file-1"),
     ]
+    canisters = [AssistantCanister([content]) for content in contents]
 
-    counts = [estimate_contents([content]) for content in contents]
+    counts = [count_canister(canister, None) for canister in canisters]
 
-    assert all(count.tokens > 0 and count.error_tokens > 0 for count in counts)
-    assert sum(counts, TokenCount(tokens=0)) == estimate_contents(contents)
+    least = MESSAGE_OVERHEAD
+    assert all(each.tokens > least.tokens for each in counts)
+    assert all(each.error_tokens > least.error_tokens for each in counts)
+    assert count_canisters(canisters, None).tokens == sum(each.tokens for each in counts)
 
 
 @given(st.lists(st.text(" \n\tab7é", max_size=4), max_size=40))
