@@ -15,7 +15,7 @@ import pytest
 
 from support.daemons.run_daemons import serving
 from support.flows.flow_tasks import compose_task
-from support.gateways.gateways import find_port
+from support.network.ports import find_port
 from support.runs.acting import invoke, say
 from support.screens.command_line import produce_environment
 from vibe_llms.application import Application

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from support.batches.batching import (
     run_vendor,
     start_program,
 )
+from support.network.ports import find_port
 from vibe_llms.agents.batches import access_batches, open_batches
 from vibe_llms.agents.durable.database import open_database as open_durable
 from vibe_llms.agents.queues import BATCHES, Queue
@@ -62,6 +62,9 @@ from vibe_llms.instruments.prompts import Prompt
 pytestmark = NEEDS_DBOS
 
 ADDRESS = "openai_conversations:gpt-4o-mini"
+LEASE_SECONDS = 3.0
+"""Of workers of which one is killed: slow ones must not be taken for dead."""
+
 WORKER = """
 import asyncio, os, signal, sys
 from vibe_llms.batches import direct_backend
@@ -78,16 +81,16 @@ async def attempt(work, due):
         os.kill(os.getpid(), signal.SIGKILL)
     return item
 
-async def main(url):
+async def main(url, lease_seconds):
     direct_backend.attempt = attempt
     application = Application.load()
     executor = RunExecutor(store=application.store, application=application)
-    runner = DurableRunner(url, executor, queues=(BATCHES,), lease_seconds=0.6)
+    runner = DurableRunner(url, executor, queues=(BATCHES,), lease_seconds=float(lease_seconds))
     await runner.start()
     print("ready", flush=True)
     await asyncio.Event().wait()
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(*sys.argv[1:]))
 """
 
 
@@ -452,9 +455,7 @@ async def test_a_vendor_that_is_not_reached_costs_nothing(
 ) -> None:
     """However often it was tried: all fail for that, and what is left of the cap is for others."""
     monkeypatch.setattr("vibe_llms.providers.retries._FIRST_SECONDS", 0.0)
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-    path = {"base_url": f"http://127.0.0.1:{port}/v1"}
+    path = {"base_url": f"http://127.0.0.1:{find_port()}/v1"}
     async with working(vendor, tmp_path, attempts=3, **path) as place:
         settings: dict[str, Any] = {"controls": {"max_tokens": 10}, **where}
         channel = place.channel(cap=Decimal("0.0005"), **settings)
@@ -714,7 +715,7 @@ async def test_a_killed_workers_chunks_are_gone_on_with(tmp_path: Path, vendor: 
     vendor.delay_seconds = 0.05
     application = load(vendor, tmp_path)
     texts = [f"{n}?" for n in range(80)]
-    workers = [start_program(tmp_path, WORKER, url) for _ in range(2)]
+    workers = [start_program(tmp_path, WORKER, url, LEASE_SECONDS) for _ in range(2)]
     try:
         for each in workers:
             await asyncio.to_thread(wait_for_line, each)
@@ -744,7 +745,7 @@ async def test_workers_share_what_a_vendor_allows(tmp_path: Path, vendor: Vendor
     """Two of them send no more in a second than the setting of the provider says for all."""
     url = choose_url("postgresql", tmp_path)
     application = load(vendor, tmp_path, requests_per_minute=1_200)
-    workers = [start_program(tmp_path, WORKER, url) for _ in range(2)]
+    workers = [start_program(tmp_path, WORKER, url, LEASE_SECONDS) for _ in range(2)]
     try:
         for each in workers:
             await asyncio.to_thread(wait_for_line, each)
@@ -773,7 +774,7 @@ async def test_an_input_that_kills_its_workers_is_set_aside(tmp_path: Path, vend
     deaths = 0
 
     def work() -> subprocess.Popen[str]:
-        return start_program(tmp_path, WORKER, url)
+        return start_program(tmp_path, WORKER, url, 0.6)
 
     worker = work()
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.gateways import find_port
+from support.network.ports import find_port
 
 PAGE = Path(__file__).resolve().parents[2] / "documentation" / "tutorials" / "first-gateway.rst"
 TEXT = PAGE.read_text(encoding="utf-8")

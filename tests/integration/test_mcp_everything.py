@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import attrs
 import psutil
 import pytest
 
+from support.network.ports import find_port
 from support.quality.node_programs import EVERYTHING, compose_command
 from support.runs.approvers import AllowAll
 from support.runs.scripting import produce_model
@@ -43,9 +43,7 @@ class Person:
 @asynccontextmanager
 async def run_over_http() -> AsyncIterator[str]:
     """Runs the server over HTTP, and gives its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     process = await asyncio.create_subprocess_exec(
         *compose_command(EVERYTHING, "streamableHttp"),
         env={**os.environ, "PORT": str(port)},

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from support.daemons.run_daemons import serving
-from support.gateways.gateways import find_port
+from support.network.ports import find_port
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
 from support.screens.command_line import VIBE, produce_environment

@@ -17,8 +17,8 @@ import aiohttp
 import attrs
 import pytest
 
-from support.gateways.gateways import find_port
 from support.gateways.hostile_upstreams import find_environment
+from support.network.ports import find_port
 from vibe_llms.dialects.history import NO_RESULT, NOT_BEGUN
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, answering
 from vibe_llms.testing.simulator.behaviour import respond

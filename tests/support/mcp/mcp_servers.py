@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from support.network.ports import find_port
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.mcp import McpServer
 from vibe_llms.invocables.outcomes import Outcome
@@ -32,15 +33,16 @@ def describe_server(manner: str = "plain", *, file: str = "server.py", **fields:
 @contextlib.contextmanager
 def run_http_server(manner: str = "plain") -> Iterator[str]:
     """Run the correct server over HTTP; yield its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     command = [sys.executable, str(FIXTURES / "server.py"), manner, "http", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        deadline = time.monotonic() + 120
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
+            assert process.poll() is None, "it has ended"
+            assert time.monotonic() < deadline, "it did not start"
             time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:

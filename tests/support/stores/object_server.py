@@ -11,9 +11,10 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import closing
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
+
+from support.network.ports import find_port
 
 BUCKET = "vibe-contents"
 _BEFORE = 4
@@ -36,8 +37,7 @@ class ObjectServer:
     """
 
     def __init__(self) -> None:
-        with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-            self._port = probe.getsockname()[1]
+        self._port = find_port()
         self.root = f"s3+http://127.0.0.1:{self._port}/{BUCKET}"
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from moto.server import main; main()", "-p", str(self._port)],
@@ -56,7 +56,7 @@ class ObjectServer:
         self._ask("s3", "PUT", f"/{BUCKET}")
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self._port)).close()

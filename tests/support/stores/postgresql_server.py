@@ -6,17 +6,17 @@ import functools
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
 import psutil
 
+from support.network.ports import find_port
 from support.stores.postgresql_programs import find_programs
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 
@@ -49,8 +49,7 @@ class Server:
         if address:
             with (self.folder / "data" / "pg_hba.conf").open("a") as file:
                 file.write("host all all samenet trust\n")
-        with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-            self.port = probe.getsockname()[1]
+        self.port = find_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -95,7 +94,7 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if self._is_ready():
                 return
@@ -124,14 +123,14 @@ class Server:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
         self._process.wait()
-        psutil.wait_procs(processes, timeout=30)
+        psutil.wait_procs(processes, timeout=60)
 
     def close(self) -> None:
         """Stop the server, and remove its files."""
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(10)
+                self._process.wait(60)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
