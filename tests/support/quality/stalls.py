@@ -1,9 +1,9 @@
 """pytest plugin that adds random delays, to find tests that depend on timing.
 
-With ``python -m pytest -p stalls FOLDER``, turns of event loops, threads and processes sometimes
-begin late, as on a busy machine. Plain load hardly ever finds such tests. ``VIBE_LLMS_STALLS`` is
-the number of delays per thousand (10 by default), and ``VIBE_LLMS_STALL_SEED`` repeats the random
-choices of a run, as far as threads allow.
+With ``python -m pytest -p tests.support.quality.stalls FOLDER``, turns of event loops, threads and
+processes sometimes begin late, as on a busy machine. Plain load hardly ever finds such tests.
+``VIBE_LLMS_STALLS`` is the number of delays per thousand (10 by default), and
+``VIBE_LLMS_STALL_SEED`` repeats the random choices of a run, as far as threads allow.
 
 A test that fails with this plugin usually waits for a time instead of an event. A test that counts
 calls may also fail, because it counts those of this plugin.
