@@ -83,7 +83,7 @@ def produce_build(base: str, folder: Path, server: Server | None = None) -> Buil
 async def opened(premises: Premises) -> AsyncIterator[Premises]:
     """Perform runs, and close what was opened."""
     try:
-        async with asyncio.timeout(60), premises:
+        async with asyncio.timeout(180), premises:
             yield premises
     finally:
         if premises.shared is not None:

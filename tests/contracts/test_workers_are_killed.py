@@ -54,7 +54,7 @@ async def test_kill_9_at_each_event_of_a_run(tmp_path: Path, base: str, moment: 
     environment = produce_environment(tmp_path, VIBE_LLMS_MODEL=f"scripted:{path}")
     program = [sys.executable, PROGRAM, url, tmp_path, moment]
     done = subprocess.run(  # noqa: ASYNC221  # nothing else goes on meanwhile
-        program, env=environment, capture_output=True, text=True, timeout=300, check=False
+        program, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
 
@@ -97,7 +97,7 @@ def test_kill_9_at_each_event_of_a_run_of_a_batch(tmp_path: Path, base: str, mom
         env=produce_environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -56,7 +56,7 @@ async def test_it_waits_for_its_database_at_the_start_and_later(tmp_path: Path) 
         spec = {**premises.spec([say("Done.")]).export(), "ensembles": [], "input": "Do it."}
         service = produce_service(premises.runs.application, store, AgentsSettings(), hosting=FAST)
         server = Server(service, ServerSettings(port=0))
-        async with asyncio.timeout(120), server, aiohttp.ClientSession() as session:
+        async with asyncio.timeout(300), server, aiohttp.ClientSession() as session:
             url = server.urls[0]
             await refuse_all(session, url, spec)
             database.start()
@@ -65,7 +65,7 @@ async def test_it_waits_for_its_database_at_the_start_and_later(tmp_path: Path) 
                 assert answer.status == 201, await answer.text()
                 run_id = (await answer.json())["id"]
             database.kill()
-            async with asyncio.timeout(30):  # what was seen a moment ago holds for a second
+            async with asyncio.timeout(60):  # what was seen a moment ago holds for a second
                 while True:
                     async with session.get(f"{url}/readyz") as answer:
                         if answer.status == 503:

@@ -410,7 +410,7 @@ async def test_a_cancelled_run_cancels_the_response_and_asks_anew(
     simulator.enqueue(Say(TEXT), simulate="stall_at_chunk=3")
     run = engine.prepare(Conversation(canisters=[UserCanister(TEXT)]))
     task = asyncio.create_task(run.perform())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await queued.wait()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -437,7 +437,7 @@ async def test_a_run_that_is_handed_over_leaves_its_response(
         Conversation(canisters=[UserCanister(TEXT)]), temporary_errors=(TransportError,)
     )
     task = asyncio.create_task(run.perform())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await queued.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -465,7 +465,7 @@ async def test_another_model_does_not_receive_the_response(
         Conversation(canisters=[UserCanister(TEXT)]), temporary_errors=(TransportError,)
     )
     task = asyncio.create_task(run.perform())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await queued.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -98,7 +98,7 @@ def serve(body: bytes, kind: str = "application/json") -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         listener.close()
-        thread.join(10)
+        thread.join(60)
 
 
 def count_calls(

@@ -116,7 +116,7 @@ async def test_a_client_that_leaves_the_queue_is_noticed_there() -> None:
         await wait_until(lambda: daemon.service.waiting_count == 1)
         second.leave()
 
-        await wait_until(lambda: daemon.service.waiting_count == 0, seconds=2)
+        await wait_until(lambda: daemon.service.waiting_count == 0)
         assert [each.error for each in daemon.records] == ["client-gone"]
         assert daemon.records[0].status == 499
         go.set()

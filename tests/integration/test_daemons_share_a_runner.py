@@ -63,7 +63,7 @@ async def test_a_stream_goes_on_at_another_daemon_where_it_was(tmp_path: Path, b
     url = produce_url(tmp_path) if is_shared else f"sqlite:///{tmp_path}/runner.db"
     shared = PostgresqlStore(url) if is_shared else None
     premises = Premises(tmp_path, shared=shared)
-    async with asyncio.timeout(60), AsyncExitStack() as stack:
+    async with asyncio.timeout(180), AsyncExitStack() as stack:
         worker = await stack.enter_async_context(serving(premises, url, "runs"))
         front = await stack.enter_async_context(serving(premises, url, ""))
         spec = premises.spec([invoke("pay")], [say("Done.")])

@@ -116,7 +116,7 @@ def list_events(runs: LocalRuns, run_id: str) -> list[str]:
 
 async def await_condition(holds: Callable[[], bool]) -> None:
     """Waits for what nobody tells of."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  # the other side is another thread
             await asyncio.sleep(0.01)
 
@@ -433,7 +433,7 @@ async def test_an_answer_that_comes_while_its_run_is_deferred_again_is_taken(
 
         monkeypatch.setattr(LocalRunContext, "emit", emit_late)
         await runs.resume(run_id)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             summary = await runs.wait(run_id)
         texts = read_texts(runs, run_id)
 
@@ -503,7 +503,7 @@ async def test_one_full_inbox_holds_up_no_other_run(
     """The others hear what came of theirs, and it does as soon as there is room; each once."""
     gate, full = Gate(is_open=False), list[str]()
     fill_inbox(monkeypatch, full, first=True)
-    async with asyncio.timeout(30), open_runs(simulator, gate=gate) as runs:
+    async with asyncio.timeout(60), open_runs(simulator, gate=gate) as runs:
         names = [await start(runs, f"Question {number}.") for number in range(3)]
         await await_gathered(runs, 3)
         gate.opened.set()
@@ -556,7 +556,7 @@ async def test_a_file_that_does_not_read_holds_up_no_other_model(
     file.write_bytes(b"nonsense\n" + whole)
     await asyncio.to_thread(end_all, simulator)
 
-    async with asyncio.timeout(30), open_runs(simulator) as runs:
+    async with asyncio.timeout(60), open_runs(simulator) as runs:
         other = await runs.wait(names[1])
         same = await runs.find(names[0])
     file.write_bytes(whole)
@@ -591,7 +591,7 @@ async def test_what_is_in_doubt_is_looked_for_again_without_a_restart(
 
     monkeypatch.setattr(ModelBatches, "submit", lose)
     monkeypatch.setattr(ModelBatches, "find", refuse)
-    async with asyncio.timeout(30), open_runs(simulator) as runs:
+    async with asyncio.timeout(60), open_runs(simulator) as runs:
         summary = await runs.wait(await start(runs))
 
     assert summary.reason == "answered"
@@ -641,7 +641,7 @@ async def test_results_that_are_gone_or_cut_end_their_runs(
     gate, names = Gate(is_open=False), list[str]()
     change_files(simulator, monkeypatch, change)
     provider = "openai_responses"
-    async with asyncio.timeout(30), open_runs(simulator, provider=provider, gate=gate) as runs:
+    async with asyncio.timeout(60), open_runs(simulator, provider=provider, gate=gate) as runs:
         for number in range(2):
             names.append(await start(runs, f"Question {number}."))
         await await_gathered(runs, 2)

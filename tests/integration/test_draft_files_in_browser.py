@@ -86,7 +86,7 @@ def check_complaints(tab: Tab) -> None:
 async def test_files_of_each_draft_survive_a_reload_until_they_are_sent_or_removed(
     tab: Tab, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         old = Conversation()
         old.add_user_message("Old.")
         old.save(daemon.premises.store)
@@ -126,7 +126,7 @@ async def test_files_of_each_draft_survive_a_reload_until_they_are_sent_or_remov
 async def test_the_page_says_which_files_of_a_draft_it_does_not_keep(
     tab: Tab, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         old = Conversation()
         old.add_user_message("Old.")
         old.save(daemon.premises.store)
@@ -153,7 +153,7 @@ async def test_the_page_says_which_files_of_a_draft_it_does_not_keep(
 
 async def test_a_browser_that_stores_no_files_is_reported_once(tab: Tab, tmp_path: Path) -> None:
     refuse = "IDBFactory.prototype.open = () => { throw new DOMException('no', 'SecurityError'); }"
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.evaluate(refuse)
         await attach(tab, "a.png")
@@ -173,7 +173,7 @@ async def test_a_message_is_sent_though_the_storage_never_answers(tab: Tab, tmp_
       window.setTimeout = (perform, delay) => setTimeout(perform, delay === 10000 ? 0 : delay);
       IDBFactory.prototype.open = () => new EventTarget();
     })()"""
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await attach(tab, "a.png")
         await wait_until_stored(tab, "a.png")
@@ -188,7 +188,7 @@ async def test_a_message_is_sent_though_the_storage_never_answers(tab: Tab, tmp_
 
 
 async def test_another_key_removes_the_files_of_drafts(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer(), seconds=120) as daemon:
+    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer()) as daemon:
         await tab.visit(f"{daemon.url}/page/#key=ann")
         await tab.wait_for("document.activeElement.id === 'prompt'")
         await attach(tab, "secret.png")

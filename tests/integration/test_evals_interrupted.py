@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,12 @@ async def finish(process: asyncio.subprocess.Process) -> dict[str, Any]:
     return report
 
 
+def count_cached(folder: Path) -> int:
+    """Return the number of answers in the cache, which exists before the estimate is printed."""
+    with closing(sqlite3.connect(folder / "cache" / "results.sqlite")) as cache:
+        return int(cache.execute("SELECT COUNT(*) FROM results").fetchone()[0])
+
+
 async def test_a_killed_run_continues_where_it_was(tmp_path: Path) -> None:
     """After each kill, more answers are cached, until the whole suite is answered."""
     write_suite(tmp_path, 300)
@@ -73,7 +81,10 @@ async def test_a_killed_run_continues_where_it_was(tmp_path: Path) -> None:
         process = await start(tmp_path)
         assert process.stderr is not None
         told = await process.stderr.readline()  # the estimate: the first requests follow
-        await asyncio.sleep(0.7)
+        before = count_cached(tmp_path)
+        async with asyncio.timeout(60):
+            while count_cached(tmp_path) < before + 5:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         process.kill()
         await process.communicate()
         assert b"300 trials" in told

@@ -59,7 +59,7 @@ def compose_lines(count: int, path: str = CHAT, **fields: Any) -> bytes:
 
 async def wait_for(read: Callable[[], Any], is_over: Callable[[Any], bool]) -> Any:
     """Reads the state of a batch until it is over."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not is_over(state := await read()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)  # as clients do
     return state
@@ -237,7 +237,7 @@ async def test_a_batch_continues_after_a_restart(
         batch = await client.batches.create(
             input_file_id=file.id, endpoint=CHAT, completion_window="24h"
         )
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(routed.first.requests) < 3 + CONCURRENCY:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     may_answer.set()

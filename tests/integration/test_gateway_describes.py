@@ -242,7 +242,7 @@ async def _fill_batches(session: aiohttp.ClientSession) -> dict[tuple[str, str],
     for method, path in (("get", ""), ("delete", ""), ("post", "/cancel"), ("get", "/results")):
         identity = await start(begun, {"requests": [request]})
         there[method, begun + "/{id}" + path] = {"id": identity}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 async with session.get(f"{begun}/{identity}") as answer:
                     if (await answer.json())["processing_status"] == "ended":

@@ -82,7 +82,7 @@ def compose_message(number: int, model: str, **fields: Any) -> Any:
 
 async def wait_for(read: Callable[[], Any], is_over: Callable[[Any], bool]) -> Any:
     """Reads the state of a batch until it is over."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not is_over(state := await read()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)  # as clients do
     return state

@@ -251,7 +251,7 @@ async def test_a_host_that_has_left_has_no_log_any_more(
     premises.runs.host = None
     run_id = await premises.start(premises.spec(DONE))
     premises.host.wake(run_id)
-    assert await asyncio.to_thread(looking.wait, 10)
+    assert await asyncio.to_thread(looking.wait, 60)
     await premises.host.close()
     premises.store.open_log(run_id).claim()
 

@@ -23,7 +23,7 @@ async def count_elements(tab: Tab) -> int:
 
 
 async def test_few_of_its_messages_are_in_the_document(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         identity = save_long(daemon.premises.store, COUNT)
         await open_talk(tab, daemon, tmp_path)
         tab.forget()
@@ -51,7 +51,7 @@ async def test_few_of_its_messages_are_in_the_document(tab: Tab, tmp_path: Path)
 
 async def test_what_is_seen_stays_in_its_place(tab: Tab, tmp_path: Path) -> None:
     """While messages are drawn before it and removed behind it."""
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         identity = save_long(daemon.premises.store, COUNT)
         await open_talk(tab, daemon, tmp_path)
         await tab.evaluate(f"location.hash = '#/talk/{identity}/2500'")
@@ -77,7 +77,7 @@ async def settle(tab: Tab, index: int | None = None) -> float:
 
 
 async def test_an_edit_and_an_answer_survive_a_look_elsewhere(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         identity = save_long(daemon.premises.store, 1_000)
         await open_talk(tab, daemon, tmp_path)
         await tab.evaluate(f"location.hash = '#/talk/{identity}/100'")

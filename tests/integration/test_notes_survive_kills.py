@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 @pytest.mark.slow
 def test_acknowledged_lines_are_in_the_note(tmp_path: Path) -> None:
     command = [sys.executable, HERE / "note_writers.py", tmp_path, "20"]
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=900)
 
     acknowledged = json.loads((tmp_path / "acknowledged.json").read_text())
     book = NoteBook(store=DirectoryStore(tmp_path).notes, paths=NotePaths(project="web"))

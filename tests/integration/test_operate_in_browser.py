@@ -206,7 +206,7 @@ async def test_charts_have_words_and_tables_and_follow_the_keyboard(
         await tab.evaluate("document.querySelector('#rate .plot').focus()")
         await tab.press("ArrowLeft")
         await tab.wait_for_text("all 0 · failed 0", "#rate .at")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "all 0.3" not in await tab.evaluate(
                 "document.querySelector('#rate .at').textContent"
             ):

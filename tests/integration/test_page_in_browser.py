@@ -170,7 +170,7 @@ async def test_a_conversation_is_found_named_forked_and_written_out(
 
 async def test_whoever_cannot_see_the_page_is_told_what_there_is(tab: Tab, tmp_path: Path) -> None:
     """What the keyboard reaches has a name, and what would be allowed is told with the button."""
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         assert await survey_page(tab, f"{daemon.url}/page/#/runs", "no runs yet") == ["Runs"]
         run_id = await daemon.start([invoke("pay", to="Ann", amount=7)], DONE)
         await daemon.premises.wait(run_id, "waiting")

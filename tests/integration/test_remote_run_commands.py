@@ -76,7 +76,7 @@ def address(premises: Premises) -> Iterator[str]:
     assert ready.wait(60)
     yield found[0]
     loop.call_soon_threadsafe(over.set)
-    thread.join(30)
+    thread.join(60)
     loop.close()
 
 

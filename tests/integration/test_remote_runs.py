@@ -203,7 +203,7 @@ async def test_an_attached_run_ends_with_its_watchers_and_others_go_on(tmp_path:
     said = [UserCanister("Do it.")]
     async with (
         asyncio.timeout(60),
-        produce_server(premises, attached_seconds=1) as server,
+        produce_server(premises, attached_seconds=2) as server,
         connect(server.urls[0]) as runs,
     ):
         turns = ([invoke("pay")], [say("Done.")])

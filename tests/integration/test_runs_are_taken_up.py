@@ -125,7 +125,7 @@ async def test_who_is_told_to_go_while_it_claims_has_nothing(
 
     def restore_slowly(*given: Any) -> Any:
         claimed.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return restore(*given)
 
     monkeypatch.setattr(workers.Conversation, "restore", restore_slowly)

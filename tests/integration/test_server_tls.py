@@ -227,7 +227,7 @@ async def test_what_is_no_tls_is_sent_away(tmp_path: Path) -> None:
     """Plain HTTP, noise, and nobody who says anything; others are served meanwhile."""
     authority = trustme.CA()
     path = write(tmp_path, authority, "server.pem")
-    async with serving(echo, certificate=path, head_seconds=0.3) as served:
+    async with serving(echo, certificate=path, head_seconds=1.0) as served:
         for sent in (compose_request(), bytes(range(256)), b"\x16\x03\x01", b""):
             client = await served.connect()
             await client.write(sent)
@@ -244,7 +244,7 @@ async def test_tls_that_breaks_at_any_point_is_sent_away(
     path = write(tmp_path, authority, "server.pem")
     dice, trusting = random.Random(7), trust(authority)
     monkeypatch.setattr(listening, "LINGER_SECONDS", 0.1)
-    async with serving(echo, certificate=path, head_seconds=0.3) as served:
+    async with serving(echo, certificate=path, head_seconds=1.0) as served:
         broken = await asyncio.gather(
             *(break_tls(served, trusting, random.Random(dice.random())) for _ in range(40))
         )

@@ -37,7 +37,7 @@ async def test_ticked_skills_are_given_to_the_run(tab: Tab, tmp_path: Path, skil
     write(skills, "pirate", "Talk like a pirate.", ATTACK)
     write(skills, "<b>bold<", "Be bold.", "The name is invalid.")
     (skills / "broken.toml").write_text("x", encoding="utf-8")
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.click(".system summary")
         await tab.wait_for(f"{BOXES}.length === 5")
@@ -88,7 +88,7 @@ async def test_ticked_skills_are_given_to_the_run(tab: Tab, tmp_path: Path, skil
 async def test_many_skills_are_searched(tab: Tab, tmp_path: Path, skills: Path) -> None:
     for number in range(120):
         write(skills, f"skill-{number:03}", "Help.", f"Helps with case {number}. {ATTACK}")
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.look(width=380)
         await tab.click(".system summary")

@@ -40,7 +40,7 @@ def list_complaints(tab: Tab) -> list[str]:
 
 async def find(tab: Tab, role: str, name: str) -> None:
     """Wait until a screen reader finds an element."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if any(each[:2] == (role, name) for each in await tab.survey_tree()):
                 return
@@ -61,7 +61,7 @@ async def test_a_long_conversation_is_compacted_and_its_parent_read(tmp_path: Pa
     """A person pins a message, compacts, follows the fork, goes on, and reads the whole."""
     (tmp_path / "none.toml").write_text(WINDOW)
     model = f"scripted:{write_script(tmp_path, *SCRIPT)}"
-    async with serving(tmp_path, seconds=120) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path) as daemon, open_browser(tmp_path) as tab:
         talk = Conversation(metadata=ConversationMetadata(name="Cats", model=model))
         for number in range(12):
             talk.add_user_message(f"Question {number} " + "word " * 40)
@@ -109,7 +109,7 @@ async def test_a_message_that_no_longer_fits_is_followed(tmp_path: Path) -> None
     """The page opens the fork by itself, in which the answer appears."""
     (tmp_path / "none.toml").write_text('window = "summarize"\n' + WINDOW)
     model = f"scripted:{write_script(tmp_path, *SCRIPT)}"
-    async with serving(tmp_path, seconds=120) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path) as daemon, open_browser(tmp_path) as tab:
         talk = Conversation(metadata=ConversationMetadata(name="Cats", model=model))
         for number in range(30):
             talk.add_user_message(f"Question {number} " + "word " * 40)

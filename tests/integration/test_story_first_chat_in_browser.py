@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 async def test_a_first_chat_needs_no_key(tab: Tab, tmp_path: Path) -> None:
     write_script(tmp_path, *SCRIPT)
     (tmp_path / "none.toml").write_text('model = "play"\n', encoding="utf-8")
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         # The address alone leads to the page, which asks for no key and has chosen a model.
         await tab.visit(f"{daemon.url}/page/")
         await tab.wait_for("location.hash === '#/talk'")

@@ -62,7 +62,7 @@ async def test_a_flow_is_watched_stopped_resumed_and_judged(
     ]
     task = compose_task(DIAGRAM, "Draft it.", "Polish it.", script=script, conditions=conditions)
     task["goal"]["description"] = "Six times nine, said well"
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         _, run = await daemon.ask("POST", "/runs", {"task": task})
         await tab.visit(f"{daemon.url}/page/#/runs")
         await tab.wait_for_text("working", ".rows .mark.working")

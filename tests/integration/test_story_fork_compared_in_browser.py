@@ -18,7 +18,7 @@ FOCUSED = "document.activeElement.textContent"
 
 
 async def test_a_fork_is_walked_to_and_compared(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.look(width=1280)
         await send(tab, "Hello sun")
@@ -65,7 +65,7 @@ async def test_a_fork_is_walked_to_and_compared(tab: Tab, tmp_path: Path) -> Non
 
 async def test_branches_of_branches_keep_their_places(tab: Tab, tmp_path: Path) -> None:
     """Three versions of one message, one of them in a fork of a fork, and a deleted ancestor."""
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         store = daemon.premises.store
 
         def add(parent: Conversation, at: int, *texts: str) -> Conversation:

@@ -48,7 +48,7 @@ async def fill(tab: Tab, selector: str, text: str) -> None:
 
 async def test_a_memory_is_corrected(tmp_path: Path) -> None:
     """Searched, traced, edited while a model changes it, created anew, and deleted."""
-    async with serving(tmp_path, seconds=60, memory=True) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path, memory=True) as daemon, open_browser(tmp_path) as tab:
         talk = Conversation(metadata=ConversationMetadata(name="About tea"))
         talk.add_user_message("I like black tea.")
         talk.save(daemon.premises.store)
@@ -113,7 +113,7 @@ async def test_a_memory_is_corrected(tmp_path: Path) -> None:
 
 
 async def test_memory_is_hidden_unless_it_is_served(tmp_path: Path) -> None:
-    async with serving(tmp_path, seconds=60) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path) as daemon, open_browser(tmp_path) as tab:
         await tab.visit(f"{daemon.url}/page/#/runs")
         await tab.wait_for_text("There are no runs yet.")
         assert not await tab.evaluate("document.querySelector('#memory').offsetParent")
@@ -121,7 +121,7 @@ async def test_memory_is_hidden_unless_it_is_served(tmp_path: Path) -> None:
 
 async def test_a_draft_of_an_older_text_overwrites_nothing(tmp_path: Path) -> None:
     """It is kept over a reload, with the version on which it is based."""
-    async with serving(tmp_path, seconds=60, memory=True) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path, memory=True) as daemon, open_browser(tmp_path) as tab:
         notes = open_notes(daemon)
         notes.write("tea.md", "Green.\n")
         await tab.visit(f"{daemon.url}/page/#/memory/tea.md")
@@ -139,7 +139,7 @@ async def test_a_draft_of_an_older_text_overwrites_nothing(tmp_path: Path) -> No
 
 @pytest.mark.slow
 async def test_many_notes_with_hostile_names_are_listed(tmp_path: Path) -> None:
-    async with serving(tmp_path, seconds=90, memory=True) as daemon, open_browser(tmp_path) as tab:
+    async with serving(tmp_path, memory=True) as daemon, open_browser(tmp_path) as tab:
         notes = open_notes(daemon)
         notes.write("first.md", "x")
         (folder,) = (each.parent for each in tmp_path.rglob("first.md"))

@@ -49,7 +49,7 @@ async def tap(tab: Tab, selector: str) -> None:
 
 
 async def test_a_tool_is_approved_with_a_touch(phone: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         long = "a-very-long-name-without-a-space-" * 8
         run_id = await daemon.start([invoke("pay", to=long)], [say("It is paid.")])
         await daemon.premises.wait(run_id, "waiting")

@@ -29,7 +29,7 @@ DROP = f"""(() => {{
 
 
 async def test_a_dropped_picture_is_asked_about(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.evaluate(DROP)  # anywhere on the page, which a browser would leave otherwise
         assert await tab.evaluate("window.dropping")

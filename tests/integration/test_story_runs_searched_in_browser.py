@@ -41,7 +41,7 @@ async def test_runs_are_searched_filtered_shared_and_opened(
     store = DirectoryStore(folder, disk=HastyDisk())
     planted = [*plant_many(store, 10_000)]
     index = ConversationIndex(folder / "conversations", folder / "index.sqlite")
-    async with serving(tmp_path, shared=store, seconds=120, conversation_index=index) as daemon:
+    async with serving(tmp_path, shared=store, conversation_index=index) as daemon:
         await tab.visit(f"{daemon.url}/page/#/runs")
         await tab.wait_for_text("Tell me about question 9999, please.", ".rows")
         assert await tab.evaluate(ROWS) == 50  # a page of them

@@ -56,7 +56,7 @@ ATTACH = """(() => {
 
 
 async def test_a_conversation_begins_calls_a_tool_and_continues(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.click(".system summary")
         await tab.evaluate("document.querySelector('#system').value = 'Be kind.'")
@@ -89,7 +89,7 @@ async def test_an_answer_streams_and_another_model_continues(
 ) -> None:
     tap = Tap()
     hold_slow_answers(monkeypatch, tap.may_go)
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await send(tab, "Hello")
         await tab.wait_for_text("You said: Hello", ".message.assistant")
@@ -131,7 +131,7 @@ async def test_an_answer_is_drawn_as_markdown(tab: Tab, tmp_path: Path) -> None:
     def is_loaded() -> list[bool]:
         return [any(url.endswith(each) for url in tab.requests) for each in libraries]
 
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         run_id = await daemon.start([say(text)], [say(formula)])
         await daemon.premises.wait(run_id, "ended")
         await tab.visit(f"{daemon.url}/page/#/talk")
@@ -165,7 +165,7 @@ async def test_a_run_is_stopped_and_asked_again(
 ) -> None:
     tap = Tap()
     hold_slow_answers(monkeypatch, tap.may_go)
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await send(tab, "slow")
         identity = await read_id(tab)
@@ -179,7 +179,7 @@ async def test_a_run_is_stopped_and_asked_again(
 
 
 async def test_an_edited_message_and_a_retried_answer_are_forks(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await send(tab, "Hello")
         await tab.wait_for_text("You said: Hello", ".message.assistant")
@@ -206,7 +206,7 @@ async def test_an_edited_message_and_a_retried_answer_are_forks(tab: Tab, tmp_pa
 
 
 async def test_a_double_click_makes_one_fork_and_one_run(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await send(tab, "Hello")
         await tab.wait_for_text("You said: Hello", ".message.assistant")
@@ -229,7 +229,7 @@ async def test_a_double_click_makes_one_fork_and_one_run(tab: Tab, tmp_path: Pat
 
 
 async def test_an_edited_message_keeps_the_order_of_its_contents(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         picture = {"type": "image", "data": PIXEL, "name": "pixel.png"}
         texts = [{"type": "text", "text": each} for each in ("Before", "after")]
@@ -270,7 +270,7 @@ async def test_the_page_is_drawn_before_the_models_are_known(tab: Tab, tmp_path:
         return send(url, options);
       };
     """
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         run_id = await daemon.start([say("Done.")])
         await daemon.premises.wait(run_id, "ended")
         added = await tab.call("Page.addScriptToEvaluateOnNewDocument", source=hold)
@@ -293,7 +293,7 @@ async def test_the_page_is_drawn_before_the_models_are_known(tab: Tab, tmp_path:
 
 
 async def test_a_draft_survives_a_reload(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.type("A new")
         conversation = Conversation()
@@ -314,7 +314,7 @@ async def test_a_draft_survives_a_reload(tab: Tab, tmp_path: Path) -> None:
 
 
 async def test_words_and_files_added_while_a_message_is_sent_stay(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.evaluate(f"{HOLD}, window.held = true")
         await send(tab, "Hello")
@@ -345,7 +345,7 @@ async def test_words_and_files_added_while_a_message_is_sent_stay(tab: Tab, tmp_
 async def test_a_message_is_sent_once_though_its_page_cannot_be_read(
     tab: Tab, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await send(tab, "Hello")
         await tab.wait_for_text("You said: Hello", ".message.assistant")
@@ -365,7 +365,7 @@ async def test_a_message_is_sent_once_though_its_page_cannot_be_read(
 async def test_another_key_shows_no_draft_choice_or_offers_of_the_first(
     tab: Tab, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer(), seconds=120) as daemon:
+    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer()) as daemon:
         await tab.visit(f"{daemon.url}/page/#key=ann")
         await tab.wait_for("document.activeElement.id === 'prompt'")
         await tab.click("#tools")
@@ -393,7 +393,7 @@ async def test_another_key_shows_no_draft_choice_or_offers_of_the_first(
 
 
 async def test_a_key_entered_once_serves_all_requests_of_the_page(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer(), seconds=120) as daemon:
+    async with serving(tmp_path, PAY, authorizer=KeyAuthorizer()) as daemon:
         await tab.visit(f"{daemon.url}/page/#/talk")
         await tab.wait_for("document.activeElement.id === 'asked-key'")
         await tab.type("ann")
@@ -408,7 +408,7 @@ async def test_a_message_to_another_model_keeps_the_limits_of_the_run(
 ) -> None:
     write_script(tmp_path, *SCRIPT)
     (tmp_path / "none.toml").write_text('model = "play"\n', encoding="utf-8")
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         more = {"limits": {"run_steps": 9}, "priority": 3}
         model = f"scripted:{tmp_path / 'script.toml'}"
         conversation = Conversation(metadata=ConversationMetadata(model=model))
@@ -437,7 +437,7 @@ async def test_a_message_to_another_model_keeps_the_limits_of_the_run(
 
 
 async def test_a_refused_message_stays_in_its_field(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.evaluate("sessionStorage.clear()")
         await tab.click("#model")
@@ -453,7 +453,7 @@ async def test_a_refused_message_stays_in_its_field(tab: Tab, tmp_path: Path) ->
 
 
 async def test_a_conversation_without_a_run_is_continued_in_place(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         conversation = Conversation()
         conversation.add_user_message("Old.")
         conversation.save(daemon.premises.store)
@@ -497,7 +497,7 @@ async def test_pictures_and_files_are_sent(tab: Tab, tmp_path: Path) -> None:
       dropped.items.add(new File(['%PDF-1.4'], 'a.pdf', {{ type: 'application/pdf' }}));
       prompt.dispatchEvent(new DragEvent('drop', {{ dataTransfer: dropped, ...options }}));
     """
-    async with serving(tmp_path, PAY, seconds=120) as daemon:
+    async with serving(tmp_path, PAY) as daemon:
         await open_talk(tab, daemon, tmp_path)
         await tab.evaluate(f"(() => {{ {give.format(pixel=json.dumps(PIXEL))} }})()")
         await tab.wait_for("document.querySelectorAll('.attachments li').length === 3")
@@ -552,7 +552,7 @@ async def test_the_keyboard_goes_to_every_conversation_run_and_model(
     tab: Tab, tmp_path: Path
 ) -> None:
     """Ctrl-K from anywhere; the arrow keys choose, and Escape returns to the field."""
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         first, other = Conversation(), Conversation()
         first.add_user_message("Plan the garden")
         other.add_user_message("A haiku, please")
@@ -606,7 +606,7 @@ async def test_the_keyboard_goes_to_every_conversation_run_and_model(
 async def test_the_first_page_is_small(tab: Tab, tmp_path: Path) -> None:
     """With everything that it fetches: 300 kB at most, and no library."""
     entries = "[...performance.getEntries()].filter((each) => each.transferSize !== undefined)"
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         conversation = Conversation()
         conversation.add_user_message("Hello")
         conversation.save(daemon.premises.store)

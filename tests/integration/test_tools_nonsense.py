@@ -164,7 +164,7 @@ async def judge(folder: Path, posted: list[tuple[bytes, dict[str, str]]]) -> Non
     application = produce_application(folder, CONFIGURATION)
     async with (
         serve_tools(application, ensembles=("conformance",), allowed=("all",)) as address,
-        httpx2.AsyncClient(timeout=30) as client,
+        httpx2.AsyncClient(timeout=60) as client,
     ):
 
         async def post(body: bytes, headers: dict[str, str]) -> httpx2.Response:

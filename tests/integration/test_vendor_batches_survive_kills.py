@@ -38,7 +38,7 @@ def test_kill_9_at_any_point_submits_nothing_twice_and_loses_nothing(
         runner = [sys.executable, program, provider, url, tmp_path]
         runner += [str(deaths)]
         environment = {**os.environ, "HOME": str(tmp_path)}
-        subprocess.run(runner, check=True, timeout=120, env=environment)
+        subprocess.run(runner, check=True, timeout=600, env=environment)
         submitted = sum(map(is_submission, simulator.requests))
 
     assert submitted == len(POINTS) + 1  # and one that nobody killed
@@ -61,7 +61,7 @@ def test_kill_9_at_any_point_bills_no_request_of_a_run_twice(
         url = simulator.access_url("batch_polls=1")
         program = TESTS / "support" / "runs" / "deferred_run_runner.py"
         runner = [sys.executable, program, provider, url, str(deaths)]
-        subprocess.run(runner, check=True, timeout=120, env=produce_environment(tmp_path))
+        subprocess.run(runner, check=True, timeout=600, env=produce_environment(tmp_path))
         submitted = sum(map(is_submission, simulator.requests))
 
     points = ["whole", *deferred_run_runner.POINTS]

@@ -103,7 +103,7 @@ async def test_a_long_wait_leaves_room_for_the_work(tab: Tab, tmp_path: Path) ->
 
 
 async def test_thousands_of_steps_are_few_elements(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         run = Planting("a" * 32)
         run.ask("Look around.")
         for number in range(2_000):
@@ -129,7 +129,7 @@ async def test_no_name_of_a_step_is_executed_and_none_breaks_the_page(
     tab: Tab, tmp_path: Path
 ) -> None:
     """Also with clocks that go back, without an end, on a phone, and in the list."""
-    async with serving(tmp_path, seconds=120) as daemon:
+    async with serving(tmp_path) as daemon:
         run = Planting("a" * 32, model=EVIL)
         run.ask(EVIL)
         run.call(EVIL, EVIL, arguments=json.dumps({"x": EVIL}))

@@ -77,7 +77,7 @@ async def gathered(folder: Path, url: str) -> AsyncIterator[Crew]:
     premises = Premises(folder, runner=url, shared=shared, queues=())
     crew = Crew(premises, url)
     try:
-        async with asyncio.timeout(120), premises:
+        async with asyncio.timeout(300), premises:
             yield crew
     finally:
         for process in crew.workers:

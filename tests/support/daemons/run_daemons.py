@@ -69,7 +69,7 @@ def read_frames(text: str) -> list[Any]:
 async def serving(
     tmp_path: Path,
     *tools: Any,
-    seconds: float = 30.0,
+    seconds: float = 120.0,
     watchers: int = 5_000,
     shared: ConversationStore | None = None,
     memory: bool = False,

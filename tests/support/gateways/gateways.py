@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -94,10 +93,3 @@ async def wait_until(condition: Callable[[], object], seconds: float = 60) -> No
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # the condition has no event
             await asyncio.sleep(0.002)
-
-
-def find_port() -> int:
-    """Return a port of loopback that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

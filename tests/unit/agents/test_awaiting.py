@@ -51,7 +51,7 @@ async def test_the_death_of_a_process_is_noticed(
     for event in events:
         runs.log.append("r", event)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         summary = await runs.wait(RUN, states=[state])
 
     assert (summary.state, summary.starts) == (state, 0)

@@ -117,7 +117,7 @@ async def test_a_plain_predicate_does_not_hold_up_the_loop() -> None:
 
     def wait(response: str, context: PredicateContext) -> bool:
         entered.set()
-        return leave.wait(30)
+        return leave.wait(60)
 
     asked = asyncio.ensure_future(ask_predicate({"x": wait}, "x", "", CONTEXT))
     await asyncio.to_thread(entered.wait, 30)

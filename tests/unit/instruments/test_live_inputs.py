@@ -144,7 +144,7 @@ def test_the_synchronous_face_takes_a_generator_that_blocks() -> None:
     def speak() -> Iterator[bytes]:
         yield play(words[0])
         yield play(words[1])
-        assert heard.wait(20)
+        assert heard.wait(60)
         yield play("".join(words[2:]))
 
     with (

@@ -240,7 +240,7 @@ async def test_a_hung_thread_keeps_its_place_and_others_are_told() -> None:
     release = threading.Event()
 
     def block(arguments: Any, context: InvocationContext) -> str:
-        release.wait(5)
+        release.wait(60)
         return "freed"
 
     invoker = make(block, concurrency=1, time_limit_seconds=0.1)
@@ -254,8 +254,9 @@ async def test_a_hung_thread_keeps_its_place_and_others_are_told() -> None:
     assert "earlier calls exceeded their time" in later.text
 
     release.set()
-    await asyncio.sleep(0.1)
-    assert (await perform(invoker, {}, InvocationContext())).text == "freed"
+    async with asyncio.timeout(60):
+        while (await perform(invoker, {}, InvocationContext())).text != "freed":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # the thread is about to end
 
 
 async def test_a_function_that_ignores_its_cancellation_is_given_up(

@@ -360,7 +360,7 @@ async def test_runs_take_what_others_give_back_rather_than_open_their_own() -> N
 async def test_each_run_at_once_gets_a_connection_with_sessions() -> None:
     """None waits for another's: all have one at the same moment."""
     pool = EnsemblePool()
-    await asyncio.wait_for(use_at_once(pool, 20), 30)
+    await asyncio.wait_for(use_at_once(pool, 20), 60)
     assert Server.connected == 20
     assert 1 < Server.max_opening <= MAX_OPENING
     await pool.close()

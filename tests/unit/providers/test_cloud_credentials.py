@@ -29,7 +29,7 @@ class Source:
     def obtain(self, current: int | None) -> int:
         """Returns the next number."""
         self.threads.add(threading.get_ident())
-        self.gate.wait(5)
+        self.gate.wait(60)
         if self.error is not None:
             raise self.error
         self.count += 1

@@ -70,7 +70,7 @@ async def speak(
     try:
         model = await client.access(FACTORIES[name][2], Genus.SPEAKER)
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(60),
             model.stream_live(LiveSpeechRequest(**fields), parts) as stream,
         ):
             return [piece async for piece in stream], await stream.result()
@@ -93,7 +93,7 @@ async def test_audio_arrives_while_the_text_is_written(
 
     client = produce(name, tmp_path, simulator.url)
     model = await client.access(FACTORIES[name][2], Genus.SPEAKER)
-    async with asyncio.timeout(20), model.stream_live(LiveSpeechRequest(), compose()) as stream:
+    async with asyncio.timeout(60), model.stream_live(LiveSpeechRequest(), compose()) as stream:
         pieces = [await anext(stream)]
         assert b"closed today. " in pieces[0]
         is_heard.set()

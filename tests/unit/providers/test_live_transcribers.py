@@ -135,7 +135,7 @@ async def test_text_arrives_while_audio_is_recorded(
     microphone = Microphone(*SENTENCES)
     model = await client.access(FACTORIES[name][2], Genus.TRANSCRIBER)
     heard: list[str] = []
-    async with asyncio.timeout(20), model.stream_live(ask(), microphone) as stream:
+    async with asyncio.timeout(60), model.stream_live(ask(), microphone) as stream:
         for gate, sentence in zip(microphone.gates, SENTENCES, strict=True):
             gate.set()
             while sentence.strip() not in "".join(heard):
@@ -391,7 +391,7 @@ async def test_a_lost_connection_is_an_error(
     microphone = Microphone(*SENTENCES)
     microphone.gates[1].set()  # the last piece never comes
     with pytest.raises(TransportError, match="broke off") as caught:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await hear(produce(name, tmp_path, simulator.url), name, microphone)
 
     assert not caught.value.is_retryable
@@ -407,7 +407,7 @@ async def test_an_error_of_the_vendor_is_reported(
     microphone = Microphone(*SENTENCES)
     microphone.gates[1].set()
     with pytest.raises(ProviderError, match="Overloaded"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await hear(produce(name, tmp_path, simulator.url), name, microphone)
     assert microphone.is_stopped
 
@@ -425,7 +425,7 @@ async def test_an_incomplete_or_invalid_answer_is_an_error(
 ) -> None:
     simulator.switch(fault)
     with pytest.raises(error):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await hear(
                 produce(name, tmp_path, simulator.url), name, Microphone(*SENTENCES).open_all()
             )
@@ -453,7 +453,7 @@ async def test_a_vendor_that_ends_before_the_audio_is_an_error(
             ),
         )
         with pytest.raises(TransportError, match="closed the connection early"):
-            async with asyncio.timeout(20), model.stream_live(ask(), record()) as stream:
+            async with asyncio.timeout(60), model.stream_live(ask(), record()) as stream:
                 await stream.result()
     await client.close()
 
@@ -462,7 +462,7 @@ async def test_a_stalled_end_times_out(simulator: Simulator, tmp_path: Path) -> 
     simulator.switch("stall_at_chunk=2")
     client = produce("deepgram", tmp_path, simulator.url, between_chunks_seconds=0.1)
     with pytest.raises(TransportTimeoutError, match="stalled"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await hear(client, "deepgram", Microphone(*SENTENCES).open_all())
 
 
@@ -482,7 +482,7 @@ async def test_leaving_the_stream_stops_the_recording(simulator: Simulator, tmp_
     microphone = Microphone(*SENTENCES)
     client = produce("deepgram", tmp_path, simulator.url)
     model = await client.access("nova-3", Genus.TRANSCRIBER)
-    async with asyncio.timeout(20), model.stream_live(ask(), microphone) as stream:
+    async with asyncio.timeout(60), model.stream_live(ask(), microphone) as stream:
         await anext(stream)
     await client.close()
 
@@ -539,7 +539,7 @@ async def test_pauses_are_filled(
         await enough.wait()
         yield b"bridge"
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         _, transcript = await hear(
             produce("deepgram", tmp_path, simulator.url), "deepgram", record()
         )
@@ -554,7 +554,7 @@ async def test_the_simulator_is_openais_by_its_library(simulator: Simulator) -> 
     client = openai.AsyncOpenAI(base_url=f"{simulator.url}/v1", api_key="x", max_retries=0)
     kinds = []
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         client,
         client.realtime.connect(extra_query={"intent": "transcription"}) as connection,
     ):

@@ -172,7 +172,7 @@ async def test_each_section_is_transcribed_while_audio_arrives() -> None:
         yield sound(2)
 
     request = ask(timestamps="word", prompt="Numbers.", interim=True)
-    async with asyncio.timeout(20), transcriber.stream_live(request, record()) as stream:
+    async with asyncio.timeout(60), transcriber.stream_live(request, record()) as stream:
         pieces = [await anext(stream)]
         heard.set()
         pieces += [piece async for piece in stream]
@@ -260,7 +260,7 @@ async def test_leaving_the_stream_stops_the_recording() -> None:
         finally:
             is_closed = True
 
-    async with asyncio.timeout(20), transcriber.stream_live(ask(), record()) as stream:
+    async with asyncio.timeout(60), transcriber.stream_live(ask(), record()) as stream:
         await anext(stream)
     assert is_closed
 

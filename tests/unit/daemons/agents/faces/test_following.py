@@ -214,7 +214,7 @@ async def test_a_message_that_is_in_log_and_inbox_does_not_keep_the_answer_open(
         log.append("a", message)
         store.open_inbox("a").put(message)
         follower = RunFollower(runs, LogSubscriptions(runs.index, EVENT_STREAM), "a", "")
-        async with asyncio.timeout(30), aclosing(follower.follow(1, 0)) as steps:
+        async with asyncio.timeout(60), aclosing(follower.follow(1, 0)) as steps:
             settled = await find_settled(steps)
     assert (settled.outcome, settled.summary.sequence) == ("waiting", 5)
 
@@ -250,7 +250,7 @@ async def test_a_flow_does_not_wait_for_an_approval_that_is_in_the_inbox_of_a_vi
     with suspended_flow(store) as log:
         store.open_inbox("a").put(late)
         follower = RunFollower(runs, LogSubscriptions(runs.index, EVENT_STREAM), "f", "")
-        async with asyncio.timeout(30), aclosing(follower.follow(1, 0)) as steps:
+        async with asyncio.timeout(60), aclosing(follower.follow(1, 0)) as steps:
             following = asyncio.create_task(find_settled(steps))
             await runs.listed.wait()
             runs.listed.clear()

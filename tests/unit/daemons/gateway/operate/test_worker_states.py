@@ -96,7 +96,7 @@ async def test_a_change_is_written_for_the_others(
     try:
         for number in (1, 2):
             states[0] = produce_state(os.getpid(), number)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while True:
                     if path.exists():
                         read = msgspec.msgpack.decode(path.read_bytes(), type=WorkerState)
