@@ -168,7 +168,8 @@ def test_kill_9_leaves_the_parent_and_whole_forks(tmp_path: Path) -> None:
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(chance.uniform(0.1, 0.5))
+        acknowledged += [process.stdout.readline().strip() for _ in range(2)]
+        time.sleep(chance.uniform(0, 0.4))
         process.kill()
         acknowledged += process.stdout.read().split()
         process.wait()

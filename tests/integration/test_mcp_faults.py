@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -407,6 +408,7 @@ async def _settle() -> None:
 
 
 def _count() -> dict[str, int]:
+    gc.collect()
     process = psutil.Process()
     return {
         "tasks": len(asyncio.all_tasks()),

@@ -372,7 +372,7 @@ async def test_a_message_just_before_the_end_is_answered_in_the_fork(
 
         monkeypatch.setattr(RunCompaction, "_end", send_and_end)
         fork = await continue_run(premises, spec, talk, "What now?")
-        for _ in range(2000):
+        for _ in range(6_000):
             if (told := tell(premises.store.read(fork).canisters[-1:])) == ["You said: La"]:
                 break
             await asyncio.sleep(0.01)
