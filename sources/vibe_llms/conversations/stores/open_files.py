@@ -9,6 +9,7 @@ replaces a file, all change the folder.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from vibe_llms.logs.log import Log
@@ -104,7 +105,9 @@ class LogCache:
 
     def __del__(self) -> None:
         for identity in [*self._open_logs]:
-            self.drop(identity)
+            # The garbage collector may have closed the files of a reference cycle already.
+            with suppress(ValueError):
+                self.drop(identity)
 
 
 def describe_folder(folder: str, opened_ns: int) -> tuple[int, int] | None:
