@@ -12,7 +12,7 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import attrs
 
@@ -138,17 +138,19 @@ def _is_in_order(canisters: Sequence[AnyCanister], rules: HistoryRules) -> bool:
         return True
     names: list[str] = []
     unanswered: set[str] = set()
+    canister: Any
     before: AnyCanister | None = None
     for canister in canisters:
-        if type(canister) is ResultCanister and canister.owner is OURS:
-            name = canister.invocation_id
-            if name not in unanswered:
+        kind = type(canister)
+        if kind is ResultCanister and canister.owner is OURS:
+            try:
+                unanswered.remove(canister.invocation_id)
+            except KeyError:
                 return False
-            unanswered.remove(name)
         else:
             if unanswered and not (before is not None and belongs(before, canister)):
                 return False
-            if type(canister) is InvocationCanister and canister.owner is OURS:
+            if kind is InvocationCanister and canister.owner is OURS:
                 name = canister.invocation_id
                 names.append(name)
                 unanswered.add(name)

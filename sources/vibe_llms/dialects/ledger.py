@@ -152,9 +152,7 @@ class Ledger:
         if native is None or native.protocol != self.protocol:
             return False
         origin = canister.origin if canister is not None else None
-        if origin is None:
-            return True
-        return self._is_from_provider(origin)
+        return origin is None or self._is_from_provider(origin)
 
     def admits_execution(self, canister: AnyCanister, path: str) -> bool:
         """Return whether this vendor executed a call; withhold the calls of other vendors."""
@@ -168,7 +166,7 @@ class Ledger:
         self.withhold(path, "only the vendor that executed it can receive it")
 
     def _is_from_provider(self, origin: Origin) -> bool:
-        if origin.protocol not in (None, self.protocol):
+        if origin.protocol != self.protocol and origin.protocol is not None:
             return False
         return not self.provider or origin.provider == self.provider
 

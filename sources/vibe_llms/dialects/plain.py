@@ -33,7 +33,7 @@ def is_plain_call(canister: InvocationCanister, expected_native: Native | None =
     )
 
 
-_decode: Final = msgspec.json.Decoder().decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, JsonValue]).decode
 
 
 def read_arguments(
@@ -56,7 +56,6 @@ def read_arguments(
     if not arguments:
         return {}
     try:
-        value = _decode(arguments)
+        return _decode_object(arguments)
     except UNREADABLE:
         return None
-    return value if value.__class__ is dict else None

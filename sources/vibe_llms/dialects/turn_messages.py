@@ -60,17 +60,18 @@ class TurnMessagesWriter(abc.ABC):
                 if text is not None:
                     message = {"role": "user", "content": text}
             elif kind is AssistantCanister or kind is InvocationCanister:
-                if not turn:
-                    if text and type(following) is UserCanister:  # most answers are one text
-                        message = {"role": "assistant", "content": text}
-                    elif (
-                        kind is InvocationCanister
-                        and type(following) is ResultCanister
+                if turn:
+                    pass
+                elif kind is InvocationCanister:
+                    if (
+                        type(following) is ResultCanister
                         and following.owner is OURS
                         and (call := write_call(canister)) is not None
                     ):
                         content = self.empty_content
                         message = {"role": "assistant", "content": content, "tool_calls": [call]}
+                elif text and type(following) is UserCanister:  # most answers are one text
+                    message = {"role": "assistant", "content": text}
                 if message is None:
                     turn.append((canister, position, text))
                     continue

@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -15,6 +15,7 @@ from vibe_llms.messages.canisters import (
     InvocationCanister,
     ResultCanister,
     Usage,
+    UserCanister,
 )
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
@@ -78,15 +79,15 @@ class _Contents(NamedTuple):
 
     Attributes:
         canisters: The conversation.
-        kinds: The classes of its canisters.
         classes: The classes of all contents.
+        names: The names of its calls and their results.
         texts: For each canister, its text if it is plain, native data of answers aside.
         plain_texts: The same, but ``None`` for answers with native data.
     """
 
     canisters: Iterable[AnyCanister]
-    kinds: frozenset[type]
     classes: frozenset[type]
+    names: frozenset[str | None]
     texts: Sequence[str | None]
     plain_texts: Sequence[str | None]
 
@@ -99,8 +100,9 @@ _recent = _NOTHING
 def has_calls(canisters: Sequence[AnyCanister]) -> bool:
     """Return whether a conversation has calls or their results."""
     recent = _recent  # at once, for other threads
-    kinds = recent.kinds if canisters is recent.canisters else {*map(type, canisters)}
-    return not kinds.isdisjoint(_CALLS)
+    if canisters is recent.canisters:
+        return bool(recent.names)
+    return not _CALLS.isdisjoint(map(type, canisters))
 
 
 def list_content_classes(canisters: Iterable[AnyCanister]) -> frozenset[type]:
@@ -108,13 +110,18 @@ def list_content_classes(canisters: Iterable[AnyCanister]) -> frozenset[type]:
     return _survey(canisters).classes
 
 
+def list_call_names(canisters: Sequence[AnyCanister]) -> frozenset[str | None]:
+    """Return the names of all calls and of their results; ``None`` if a result has no name."""
+    return _survey(canisters).names if has_calls(canisters) else frozenset()
+
+
 def list_plain_texts(
     canisters: Iterable[AnyCanister], *, allows_native: bool = False
 ) -> Sequence[str | None]:
     """Return, for each canister without native data, its text if that is its only content.
 
-    ``None`` for any other canister: its text has citations, a type or native data, or it has
-    several contents.
+    ``None`` for any other canister: it is a call, its text has citations, a type or native data, or
+    it has several contents.
 
     Args:
         allows_native: Whether answers may have native data, as the caller handles them.
@@ -132,8 +139,11 @@ def remember_plain(canisters: tuple[AnyCanister, ...], texts: Sequence[str | Non
     """
     global _recent
     if len(canisters) >= _MIN_CANISTERS:
-        kinds = frozenset(map(type, canisters))
-        _recent = _Contents(canisters, kinds, _ONLY_TEXTS, texts, texts)
+        names: set[str | None] = set()
+        if has_calls(canisters):
+            names.update([each.name for each in canisters if type(each) is InvocationCanister])
+            names.update([each.name for each in canisters if type(each) is ResultCanister])
+        _recent = _Contents(canisters, _ONLY_TEXTS, frozenset(names), texts, texts)
 
 
 def _survey(canisters: Iterable[AnyCanister]) -> _Contents:
@@ -143,12 +153,24 @@ def _survey(canisters: Iterable[AnyCanister]) -> _Contents:
     if canisters is recent.canisters:
         return recent
     earlier = recent if _continues(recent, canisters) else _NOTHING
-    texts, classes = [*earlier.texts], {*earlier.classes}
+    texts, classes, names = [*earlier.texts], {*earlier.classes}, {*earlier.names}
     start = len(texts)
     answers: list[int] = []  # the positions of those with native data
-    append = texts.append
+    canister: Any
     for canister in itertools.islice(canisters, start, None):
-        contents, text = canister.content, None
+        kind, text = type(canister), None
+        if kind is UserCanister:
+            contents, native = canister.content, canister.native
+        elif kind is InvocationCanister:
+            names.add(canister.name)
+            if canister.content:
+                classes.update(map(type, canister.content))
+            texts.append(None)
+            continue
+        else:  # the same in another line: one that meets several classes takes ten times as long
+            contents, native = canister.content, canister.native
+            if kind is ResultCanister:
+                names.add(canister.name)
         if len(contents) == 1:
             content = contents[0]
             if (
@@ -160,22 +182,20 @@ def _survey(canisters: Iterable[AnyCanister]) -> _Contents:
                 text = content.text
         if text is None:
             classes.update(map(type, contents))
-        elif canister.native is not None:
-            if type(canister) is AssistantCanister:
+        elif native is not None:
+            if kind is AssistantCanister:
                 answers.append(len(texts))
             else:
                 classes.add(TextualContent)
                 text = None
-        append(text)
+        texts.append(text)
     if TextualContent not in classes and any(text is not None for text in texts):
         classes.add(TextualContent)
     plain_texts = [*earlier.plain_texts, *texts[start:]]
     for position in answers:
         plain_texts[position] = None
     is_long = type(canisters) is tuple and len(canisters) >= _MIN_CANISTERS
-    new_kinds = map(type, itertools.islice(canisters, start, None)) if is_long else ()
-    kinds = earlier.kinds.union(new_kinds)
-    found = _Contents(canisters, kinds, frozenset(classes), texts, plain_texts)
+    found = _Contents(canisters, frozenset(classes), frozenset(names), texts, plain_texts)
     if is_long and classes.isdisjoint(MEDIA_CLASSES):  # media may be large
         _recent = found
     return found

@@ -379,22 +379,25 @@ def _measure(value: object) -> int:
 def _weigh(canisters: Sequence[AnyCanister]) -> int:
     """Return the approximate size of canisters and their translation, which share their texts."""
     texts = list_plain_texts(canisters, allows_native=True)
-    plain = [text for text in texts if text is not None]
-    size = sum(map(str.__sizeof__, plain)) + _MESSAGE_BYTES * len(texts)
-    if texts != list_plain_texts(canisters):  # answers have native data, which are decoded
-        answers = [each for each in canisters if type(each) is AssistantCanister]
-        size += 2 * sum([each.native.data.__sizeof__() for each in answers if each.native])
-    if len(plain) == len(texts):
+    size = sum(map(str.__sizeof__, filter(None, texts))) + _MESSAGE_BYTES * len(texts)
+    if texts != list_plain_texts(canisters):  # answers have native data
+        size += _weigh_natives([each for each in canisters if type(each) is AssistantCanister])
+    if all(texts):
         return size
     calls = [each for each in canisters if type(each) is InvocationCanister]
-    size += sum([each.arguments.__sizeof__() for each in calls if each.native is None])
-    others: list[AnyCanister] = [each for each in calls if each.native is not None]
-    if len(plain) + len(calls) < len(texts):
+    size += sum([each.arguments.__sizeof__() for each in calls]) + _weigh_natives(calls)
+    others: list[AnyCanister] = [each for each in calls if each.content]
+    if len(calls) < texts.count(None):
         pairs = zip(canisters, texts, strict=True)
         others += [
             each for each, text in pairs if text is None and type(each) is not InvocationCanister
         ]
     return size + 2 * _measure(others) if others else size
+
+
+def _weigh_natives(canisters: Sequence[AssistantCanister | InvocationCanister]) -> int:
+    """Return the size of native data, twice, as they are decoded for the translation."""
+    return 2 * sum([each.native.data.__sizeof__() for each in canisters if each.native is not None])
 
 
 def _may_end_run(canisters: Sequence[AnyCanister]) -> bool:

@@ -21,7 +21,7 @@ from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanist
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.tool_names import clean_name, mark_name
-from vibe_llms.messages.views import has_calls
+from vibe_llms.messages.views import list_call_names
 
 _CANISTERS_WITH_NAMES: Final = (InvocationCanister, ResultCanister)
 _Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)
@@ -82,16 +82,10 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     pattern: str | None = getattr(quirks, "name_pattern", None)
     if pattern is None:
         return {}
-    # Fast path: each turn checks the whole conversation, and most need no alias. Classes are
-    # compared because isinstance takes twice as long.
-    used_names: set[str | None] = set()
-    if has_calls(request.canisters):
-        # One class at a time: in a line that meets several, an attribute takes ten times as long.
-        canisters = request.canisters
-        used_names.update([each.name for each in canisters if type(each) is InvocationCanister])
-        used_names.update([each.name for each in canisters if type(each) is ResultCanister])
+    # Fast path: each turn checks the whole conversation, and most need no alias.
+    used_names = list_call_names(request.canisters)
     if request.invocables:
-        used_names.update([each.name for each in request.invocables])
+        used_names = used_names.union([each.name for each in request.invocables])
     is_valid, known = re.compile(pattern).fullmatch, _access_known_names(pattern)
     if used_names <= known:
         return {}

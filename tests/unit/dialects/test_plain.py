@@ -45,11 +45,11 @@ LONG_LOOP: dict[str, Any] = {
 }
 """Functions that find nothing plain."""
 
-CALLS_A_MESSAGE = {"talk": 6, "calls": 8}
+CALLS_A_MESSAGE = {"talk": 2, "calls": 4}
 """Calls of Python functions that a further message may cost."""
 
-CALLS_OF_LOSSES = 12
-"""The same of a loss that each call has: some vendors require a signature, or reasoning."""
+CALLS_OF_LOSSES = {"google": 4, "deepseek": 16}
+"""The same of a loss that each call has: these vendors require a signature, or reasoning."""
 
 
 def produce_turns(party: Party) -> list[tuple[AnyCanister, ...]]:
@@ -111,6 +111,10 @@ def produce_turns(party: Party) -> list[tuple[AnyCanister, ...]]:
         tuple(run(*call("q"), text="")),
         tuple(run(*call("r"), name=None)),
         tuple(run(*call("s", owner=Owner.VENDOR), owner=Owner.VENDOR)),
+        (*call("t", owner=Owner.VENDOR, content="Found."), UserCanister("So?")),
+        tuple(run(*call("u", arguments="look"), text="<p>")),
+        (answer("One.", "v"), answer("Two.", "w")),
+        (answer(cited, "x"), *run(*call("x"))),
     ]
 
 
@@ -190,9 +194,8 @@ def test_a_plain_message_costs_few_calls(party: Party, kind: str) -> None:
     write(party, few)
     added = count_calls(lambda: write(party, many)) - count_calls(lambda: write(party, few))
 
-    has_losses = kind == "calls" and party.name in ("google", "deepseek")
-    bound = CALLS_A_MESSAGE[kind] + CALLS_OF_LOSSES * has_losses
-    assert added / 1_000 <= bound
+    losses = CALLS_OF_LOSSES.get(party.name, 0) if kind == "calls" else 0
+    assert added / 1_000 <= CALLS_A_MESSAGE[kind] + losses
 
 
 def count_calls(work: Callable[[], object]) -> int:

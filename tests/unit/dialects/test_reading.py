@@ -21,7 +21,7 @@ from vibe_llms.dialects.prefix_cache import PrefixCache
 from vibe_llms.dialects.serving import PlainTranslation
 from vibe_llms.messages.codec.canister_lines import encode_canisters
 from vibe_llms.messages.contents import TextualContent
-from vibe_llms.messages.views import has_calls, list_plain_texts
+from vibe_llms.messages.views import has_calls, list_call_names, list_plain_texts
 
 TALK_CALLS = {
     "chat_completions": 8,
@@ -168,6 +168,7 @@ def test_the_texts_that_a_reader_remembers_are_those_of_its_canisters(
         copied = (canisters[0], *canisters[1:])
         assert copied is not canisters
         assert has_calls(canisters) == has_calls(copied)
+        assert list_call_names(canisters) == list_call_names(copied)
         assert remembered == list_plain_texts(copied)
         assert remembered == list_plain_texts(copied, allows_native=True)
         assert len(remembered) == len(canisters)

@@ -27,6 +27,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.views import (
     has_calls,
+    list_call_names,
     list_content_classes,
     list_plain_texts,
     match_results,
@@ -147,7 +148,7 @@ def test_media_are_not_kept_for_the_classes_of_their_conversation() -> None:
 def test_a_conversation_that_goes_on_is_known_as_if_it_were_new(
     said: list[AnyCanister], more: list[AnyCanister]
 ) -> None:
-    """Its texts, the classes of its contents, and whether it has calls."""
+    """Its texts, the classes of its contents, and the names of its calls."""
     begun = (*(UserCanister(str(number)) for number in range(20)), *said)
     list_content_classes(begun)
     longer = (*begun, *more)
@@ -171,6 +172,7 @@ def ensure_known(longer: tuple[AnyCanister, ...]) -> None:
             list(longer), allows_native=allows_native
         )
     assert list_content_classes(longer) == list_content_classes(list(longer))
+    assert list_call_names(longer) == list_call_names(list(longer))
     assert has_calls(longer) == has_calls(list(longer))
 
 

@@ -334,15 +334,28 @@ def test_kept_tools_are_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_party
-def test_native_data_of_answers_are_weighed(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["answer", "call", "arguments"])
+def test_native_data_and_arguments_are_weighed(
+    party: Party, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They may be larger than the texts."""
     budget = MemoryBudget(64_000_000)
     monkeypatch.setattr(incremental_translation, "MEMORY_BUDGET", budget)
     model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
     keeper = IncrementalMessages(party.dialect.produce_processors(party.quirks).messages)
-    kept = Native(protocol="other", data=f'{{"kept":"{"x" * 10_000}"}}')
-    said = [ask("Hi."), AssistantCanister("Yes.", turn_id="t", native=kept)] * 10
+    data = f'{{"kept":"{"x" * 10_000}"}}'
+    kept = Native(protocol="other", data=data)
+    said: list[AnyCanister] = []
+    for number in range(10):
+        turn, name = f"t-{number}", f"call_{number}"
+        if kind == "answer":
+            said += [ask("Hi."), AssistantCanister("Yes.", turn_id=turn, native=kept)]
+            continue
+        call = InvocationCanister(invocation_id=name, name="look", turn_id=turn, native=kept)
+        if kind == "arguments":
+            call = attrs.evolve(call, arguments=data, native=None)
+        said += [call, ResultCanister("Rain.", invocation_id=name, name="look")]
 
     keeper.nativize(Request(canisters=(*said, ask("And?"))), model)
 
-    assert budget.size >= 10 * len(kept.data)
+    assert budget.size >= 10 * len(data)

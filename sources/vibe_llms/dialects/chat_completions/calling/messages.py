@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from vibe_llms.dialects.cache_hints import lower_hints
 from vibe_llms.dialects.chat_completions.calling.caching import choose_marks
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
-from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter, write_plain_call
+from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
@@ -23,8 +23,9 @@ from vibe_llms.dialects.instructions import (
     arrange_instructions,
     list_parts,
 )
+from vibe_llms.dialects.invocations import holds_object, write_arguments
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.plain import OURS
+from vibe_llms.dialects.plain import OURS, is_plain_call
 from vibe_llms.dialects.turn_messages import InputCanister, TurnMessagesWriter
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -97,7 +98,14 @@ class _MessagesWriter(TurnMessagesWriter):
         return cls(parts.ledger, None if parts.quirks.takes_null else "", parts)
 
     def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
-        return write_plain_call(canister, self.parts.quirks)
+        quirks = self.parts.quirks
+        if quirks.needs_reasoning or not is_plain_call(canister):
+            return None
+        arguments = write_arguments(canister, PROTOCOL)
+        if not quirks.takes_broken and not holds_object(arguments):
+            return None
+        function = {"name": canister.name, "arguments": arguments}
+        return {"id": canister.invocation_id, "type": "function", "function": function}
 
     def _write_plain_result(self, canister: ResultCanister, text: str) -> dict[str, Any] | None:
         message = {"role": "tool", "tool_call_id": canister.invocation_id, "content": text}

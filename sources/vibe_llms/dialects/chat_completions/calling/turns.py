@@ -15,13 +15,12 @@ from vibe_llms.dialects.chat_completions.calling.reasoning import (
     write_envelope,
     write_thinking,
 )
-from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAIL_FIELDS, REASONING_DETAILS
 from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
 from vibe_llms.dialects.history import HistoryEntry
-from vibe_llms.dialects.invocations import holds_object, write_arguments, write_object
+from vibe_llms.dialects.invocations import write_arguments, write_object
 from vibe_llms.dialects.ledger import reading_natives
-from vibe_llms.dialects.plain import is_plain_call
 from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -327,16 +326,3 @@ def _is_carrier(content: AnyContent) -> bool:
     if not isinstance(content, ReasoningContent) or not is_wrapped(content.signature):
         return False
     return not (content.text or content.summary)
-
-
-def write_plain_call(canister: InvocationCanister, quirks: Quirks) -> dict[str, Any] | None:
-    """Return the entry of a plain call; ``None`` for any other, and for one that the vendor does
-    not accept unchanged.
-    """
-    if quirks.needs_reasoning or not is_plain_call(canister):
-        return None
-    arguments = write_arguments(canister, PROTOCOL)
-    if not quirks.takes_broken and not holds_object(arguments):
-        return None
-    function: JsonObject = {"name": canister.name, "arguments": arguments}
-    return {"id": canister.invocation_id, "type": "function", "function": function}

@@ -80,11 +80,11 @@ def nativize_canisters(
     )
     writer.write_all(repair_history(canisters, HistoryRules(), ledger))
     contents, locations = writer.contents, writer.locations
-    if writer.may_call:
+    if writer.needs_arrangement:
         contents = join_calls(contents, locations, ledger)
         if find_generation(attributes) >= 3:
             sign_calls(contents, locations, ledger)
-        contents = begin_with_user(contents, locations, ledger)
+    contents = begin_with_user(contents, locations, ledger)
     system: dict[str, Any] = {} if writer.system is None else {"systemInstruction": writer.system}
     return Translation({**system, "contents": contents}, ledger.losses)
 
@@ -108,7 +108,8 @@ class ContentsWriter:
         locations: For each of their parts, in order, the position of its canister, or the path of
             its canister or content.
         system: The content with the instructions at the beginning.
-        may_call: Whether parts may be calls, for whose order the vendor has rules.
+        needs_arrangement: Whether calls may break the vendor's rules: those with the general path,
+            without a signature, or in one of several contents of the model.
     """
 
     parts: PartsWriter
@@ -116,43 +117,52 @@ class ContentsWriter:
     contents: list[WrittenContent] = attrs.field(factory=list)
     locations: list[int | str] = attrs.field(factory=list)
     system: WrittenContent | None = None
-    may_call: bool = False
+    needs_arrangement: bool = False
     _previous: AnyCanister | None = attrs.field(default=None, init=False)
     _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     def write_all(self, history: RepairedHistory) -> None:
         """Write a conversation; plain texts, calls and results here, which is the fastest."""
         contents, locations = self.contents, self.locations
+        write_call, write_result = self._write_plain_call, self._write_plain_result
         canister: Any
         previous: AnyCanister | None = None
+        last_role = ""  # of the last content
         for canister, position, text in history.read():
             kind = type(canister)
+            if text and (
+                kind is UserCanister or (kind is AssistantCanister and last_role != "model")
+            ):  # as most messages
+                last_role = "user" if kind is UserCanister else "model"
+                contents.append({"role": last_role, "parts": [{"text": text}]})
+                locations.append(position)
+                previous = canister
+                continue
             role, joins_previous = "user", False
             part: dict[str, Any] | None = None
-            if kind is UserCanister:
-                if text:
-                    part = {"text": text}
-            elif kind is ResultCanister:
-                part = self._write_plain_result(canister, text)
-                joins_previous = type(previous) is ResultCanister
+            if kind is ResultCanister:
+                joins_previous = last_role == "user" and type(previous) is ResultCanister
+                part = write_result(canister, text)
             elif kind is AssistantCanister or kind is InvocationCanister:
                 role = "model"
+                if last_role == "model" and previous is not None:
+                    self.needs_arrangement = True
+                    joins_previous = belongs(previous, canister)
                 if kind is InvocationCanister:
-                    part = self._write_plain_call(canister)
+                    part = write_call(canister)
                 elif text:
                     part = {"text": text}
-                if previous is not None and type(previous) is not UserCanister:
-                    joins_previous = belongs(previous, canister)
             if part is None:
                 self._previous, path = previous, locate(position)
                 with reading_natives(canister, path):
                     self.write(HistoryEntry(canister, path))
-                previous = self._previous
+                previous, last_role = self._previous, contents[-1]["role"] if contents else ""
                 continue
-            if joins_previous and contents and contents[-1]["role"] == role:
+            if joins_previous:
                 contents[-1]["parts"].append(part)
             else:
                 contents.append({"role": role, "parts": [part]})
+                last_role = role
             locations.append(position)
             previous = canister
 
@@ -171,9 +181,11 @@ class ContentsWriter:
     def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
         """Return the part of a call without native data but its signature; ``None`` for others."""
         native, signature = canister.native, ""
-        if native is not None:
-            if not self.parts.ledger.admits(native, canister):
-                return None
+        if native is None:
+            self.needs_arrangement = True
+        elif not self.parts.ledger.admits(native, canister):
+            return None
+        else:
             try:
                 signature = _decode_signature(native.data).thoughtSignature
             except UNREADABLE:
@@ -183,7 +195,6 @@ class ContentsWriter:
         arguments = read_arguments(canister, native)
         if arguments is None:
             return None
-        self.may_call = True
         identity = canister.invocation_id
         call = {"id": identity, "name": canister.name, "args": arguments}
         self._calls[identity] = call
@@ -192,7 +203,7 @@ class ContentsWriter:
     def write(self, entry: HistoryEntry) -> None:
         """Write one canister of a repaired conversation. Raises RequestError."""
         canister, path = entry.canister, entry.path
-        self.may_call = True  # its native data may be a call
+        self.needs_arrangement = True  # its native data may be a call
         ledger, is_vendors = self.parts.ledger, getattr(canister, "owner", None) is Owner.VENDOR
         if is_vendors and not ledger.admits_execution(canister, path):
             return

@@ -8,6 +8,7 @@ transferred from a different model; read 2026-11-22).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from vibe_llms.dialects.ledger import Ledger
 
 SIGNATURE_PLACEHOLDER: Final = "skip_thought_signature_validator"
 """Placeholder for the signature of a call by another vendor's model."""
+
+_TWO_OF_THE_MODEL: Final = ("model", "model")
 
 OPENING: Final = "(The conversation begins with a call.)"
 """The user's message before a conversation that begins with a function call."""
@@ -30,6 +33,8 @@ def join_calls(
     Args:
         locations: For each part of the contents, its place; see :func:`_locate`.
     """
+    if _TWO_OF_THE_MODEL not in itertools.pairwise([content["role"] for content in contents]):
+        return [*contents]  # as in most conversations
     joined: list[WrittenContent] = []
     first = 0  # the index of the content's first part among all parts
     for content in contents:
@@ -58,11 +63,15 @@ def sign_calls(
     for content in reversed(contents):
         parts = content["parts"]
         first -= len(parts)
-        if content["role"] == "user":
-            if not _has_field(parts, "functionResponse"):
+        field = "functionResponse" if content["role"] == "user" else SIGNATURE
+        for part in parts:  # no function, as there may be thousands of contents
+            if field in part:
+                break
+        else:
+            if field != SIGNATURE:
                 break  # the current turn follows this input
-        elif not _has_field(parts, SIGNATURE) and (calls := _find_calls(parts)):
-            unsigned.append((parts[calls[0]], locations[first + calls[0]]))
+            if calls := _find_calls(parts):
+                unsigned.append((parts[calls[0]], locations[first + calls[0]]))
     reason = "a call of another model has no signature; a placeholder was added"
     for part, place in reversed(unsigned):
         part[SIGNATURE] = SIGNATURE_PLACEHOLDER

@@ -122,6 +122,7 @@ class _MessagesWriter:
         messages, locations = self.messages, self.locations
         canister: Any
         last: AnyCanister | None = None
+        may_continue = False  # whether the last canister may be of the model
         for canister, position, text in history.read():
             kind = type(canister)
             role, continues = "user", False
@@ -139,19 +140,19 @@ class _MessagesWriter:
                     block = write_plain_invocation(canister)
                 elif text:
                     block = {"type": "text", "text": text}
-                if last is not None and type(last) is not UserCanister:
+                if may_continue and last is not None:
                     continues = belongs(last, canister)
             if block is None:
                 self._last = last
                 self.write(canister, locate(position))
-                last = self._last
+                last, may_continue = self._last, True
                 continue
             if continues:
                 messages[-1]["content"].append(block)
             else:
                 messages.append({"role": role, "content": [block]})
                 locations.append(position)
-            last = canister
+            last, may_continue = canister, role == "assistant"
 
     def write(self, canister: AnyCanister, path: str) -> None:
         """Write any canister."""
