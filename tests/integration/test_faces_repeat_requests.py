@@ -12,6 +12,7 @@ from yarl import URL
 
 from support.faces.facing import PAY, Face, facing
 from support.runs.acting import invoke, say
+from vibe_llms.daemons.agents.faces import ai_sdk, threads
 from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 
 pytestmark = pytest.mark.slow
@@ -69,20 +70,66 @@ async def test_a_chat_whose_id_has_line_breaks_is_resumed(tmp_path: Path) -> Non
             assert b"tool-approval-request" in await answer.read()
 
 
+def compose_edit(spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a first request to the AI SDK's face, and one that edits its message."""
+    message = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello."}]}
+    body = {"id": "chat", "messages": [message], "run": spec}
+    edited = {**message, "parts": [{"type": "text", "text": "Good evening."}]}
+    return body, {**body, "messages": [edited], "messageId": "1"}
+
+
+async def send(face: Face, body: dict[str, Any]) -> int:
+    async with face.daemon.session.post(face.url, json=body) as answer:
+        await answer.read()
+        return answer.status
+
+
 async def test_one_of_several_equal_edits_begins_a_branch(tmp_path: Path) -> None:
     async with facing(tmp_path, "/ai-sdk") as face:
-        spec = face.write_script([say("One.")], [say("Two.")])
-        message = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello."}]}
-        body = {"id": "chat", "messages": [message], "run": spec}
-        await face.post(body)
-        edited = {**message, "parts": [{"type": "text", "text": "Good evening."}]}
-        body = {**body, "messages": [edited], "messageId": "1"}
+        first, edit = compose_edit(face.write_script([say("One.")], [say("Two.")]))
+        await face.post(first)
 
-        async def send() -> int:
-            async with face.daemon.session.post(face.url, json=body) as answer:
-                await answer.read()
-                return answer.status
+        statuses = {*await asyncio.gather(*[send(face, edit) for _ in range(6)])}
 
-        statuses = {*await asyncio.gather(*[send() for _ in range(6)])}
         assert statuses in ({200, 409}, {200})
+        assert count_requested(face, "Good evening.") == 1
+
+
+async def test_an_equal_edit_joins_a_branch_that_has_no_message_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another request has just begun it, or a process that was killed then."""
+    has_forked, may_continue = asyncio.Event(), asyncio.Event()
+
+    async def fork(*given: Any) -> threads.Thread:
+        thread = await threads.fork_thread(*given)
+        has_forked.set()
+        await may_continue.wait()
+        return thread
+
+    monkeypatch.setattr(ai_sdk, "fork_thread", fork)
+    async with facing(tmp_path, "/ai-sdk") as face:
+        first, edit = compose_edit(face.write_script([say("One.")], [say("Two.")]))
+        await face.post(first)
+        slow = asyncio.create_task(send(face, edit))
+        await has_forked.wait()
+
+        assert await send(face, edit) == 200
+
+        may_continue.set()
+        assert await slow == 200
+        assert count_requested(face, "Good evening.") == 1
+
+
+async def test_an_equal_edit_joins_a_run_that_has_not_added_the_message_yet(tmp_path: Path) -> None:
+    async with facing(tmp_path, "/ai-sdk") as face:
+        first, edit = compose_edit(face.write_script([say("One.")], [say("Two.")]))
+        await face.post(first)
+        face.daemon.premises.runs.host = None  # so that the run stays in the queue
+        async with face.daemon.session.post(face.url, json=edit) as earlier:
+            assert earlier.status == 200
+
+            async with face.daemon.session.post(face.url, json=edit) as answer:
+                assert answer.status == 200
+
         assert count_requested(face, "Good evening.") == 1

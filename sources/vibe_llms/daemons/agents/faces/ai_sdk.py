@@ -160,10 +160,10 @@ class AiSdkFace:
             return await advance(runs, thread, spec, answers_last=True)
         if request.edited and thread.exists:
             place = thread.find_message(request.edited)
-            if place is None:
-                raise refuse("messageId", "The conversation does not have this message.")
             _, edited = request.messages[-1]
-            if thread.canisters[place].content != edited.content:
+            if place is None:
+                await self._ensure_being_edited(thread, request.edited)
+            elif thread.canisters[place].content != edited.content:
                 thread = await fork_thread(runs, thread, place)
         new = thread.select_new(request.messages)
         if new or not thread.exists:
@@ -171,6 +171,18 @@ class AiSdkFace:
         if await find_summary(runs, thread) is None:
             return await advance(runs, thread, spec, answers_last=True)
         return await rejoin(runs, thread), []  # the request was repeated
+
+    async def _ensure_being_edited(self, thread: Thread, identity: str) -> None:
+        """Refuse to edit an unknown message.
+
+        An equal request may have begun the branch and not added the message yet, or not to the
+        conversation; then this request does the rest, or joins its run.
+        """
+        if {identity, thread.name_message(identity)} & thread.known.keys():
+            return
+        if thread.branch and await find_summary(self._parts.runs, thread) is None:
+            return
+        raise refuse("messageId", "The conversation does not have this message.")
 
     async def _resume(self, call: HttpCall, subject: str) -> None:
         parts = self._parts
