@@ -95,10 +95,9 @@ async def test_one_of_several_equal_edits_begins_a_branch(tmp_path: Path) -> Non
         assert count_requested(face, "Good evening.") == 1
 
 
-async def test_an_equal_edit_joins_a_branch_that_has_no_message_yet(
+async def test_an_equal_edit_is_to_be_sent_again_while_the_first_begins_its_branch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As another request has just begun it, or a process that was killed then."""
     has_forked, may_continue = asyncio.Event(), asyncio.Event()
 
     async def fork(*given: Any) -> threads.Thread:
@@ -114,10 +113,11 @@ async def test_an_equal_edit_joins_a_branch_that_has_no_message_yet(
         slow = asyncio.create_task(send(face, edit))
         await has_forked.wait()
 
-        assert await send(face, edit) == 200
+        assert await send(face, edit) == 409
 
         may_continue.set()
         assert await slow == 200
+        assert await send(face, edit) == 200
         assert count_requested(face, "Good evening.") == 1
 
 

@@ -11,6 +11,7 @@ from vibe_llms.daemons.agents.faces.ai_sdk_chunks import ChunkWriter
 from vibe_llms.daemons.agents.faces.media import read_link
 from vibe_llms.daemons.agents.faces.serving import SPEC_QUERIES, FaceParts, read_spec, serve_run
 from vibe_llms.daemons.agents.faces.threads import (
+    BRANCH_TAKEN,
     MAX_ID_CHARACTERS,
     RunPlace,
     Thread,
@@ -162,7 +163,7 @@ class AiSdkFace:
             place = thread.find_message(request.edited)
             _, edited = request.messages[-1]
             if place is None:
-                await self._ensure_being_edited(thread, request.edited)
+                await self._ensure_editable(thread, request.edited)
             elif thread.canisters[place].content != edited.content:
                 thread = await fork_thread(runs, thread, place)
         new = thread.select_new(request.messages)
@@ -172,16 +173,14 @@ class AiSdkFace:
             return await advance(runs, thread, spec, answers_last=True)
         return await rejoin(runs, thread), []  # the request was repeated
 
-    async def _ensure_being_edited(self, thread: Thread, identity: str) -> None:
-        """Refuse to edit an unknown message.
-
-        An equal request may have begun the branch and not added the message yet, or not to the
-        conversation; then this request does the rest, or joins its run.
-        """
+    async def _ensure_editable(self, thread: Thread, identity: str) -> None:
+        """Refuse to edit an unknown message, or one that an equal request is about to add."""
         if {identity, thread.name_message(identity)} & thread.known.keys():
-            return
-        if thread.branch and await find_summary(self._parts.runs, thread) is None:
-            return
+            return  # an equal request has sent it to its run
+        if thread.branch:
+            summary = await find_summary(self._parts.runs, thread)
+            if summary is None or summary.sequence > thread.last_event:
+                raise refuse("run", BRANCH_TAKEN)
         raise refuse("messageId", "The conversation does not have this message.")
 
     async def _resume(self, call: HttpCall, subject: str) -> None:

@@ -40,6 +40,9 @@ from vibe_llms.runs.surveying import RESTS
 MAX_ID_CHARACTERS: Final = 1_000
 """Maximum length of the ids that clients choose."""
 
+BRANCH_TAKEN: Final = "Another request has begun a branch of the thread; send this one again."
+"""Error of a request that is refused because an equal one may have come first."""
+
 _MAX_BRANCHES: Final = 1_000
 _ID_DIGITS: Final = 32
 
@@ -176,8 +179,7 @@ async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
         except StoreError as error:
             with suppress(StoreError):
                 runs.store.read_metadata(identity)  # raises if it does not exist
-                detail = "Another request has begun a branch of the thread; send this one again."
-                raise refuse("run", detail) from error
+                raise refuse("run", BRANCH_TAKEN) from error
             raise
         adopt_fork(runs.store, identity, metadata, thread.subject)
 
