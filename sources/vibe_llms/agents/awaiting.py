@@ -11,16 +11,16 @@ from vibe_llms.agents.interfaces import Runs
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunState, RunSummary
 
-CHECK_SECONDS: Final = 2.0
-"""Interval of checks without an event: the death of a run's process is in no log."""
+CHECK_SECONDS: Final = 10.0
+"""Interval of checks without an event: a process that dies writes none."""
 
 
 async def await_state(
     runs: Runs, run_id: str, states: Collection[RunState], subject: str
 ) -> RunSummary:
-    """Return the summary of a run as soon as it is in one of some states.
+    """Wait until a run is in one of some states; return its summary.
 
-    A run that was told to stop is stopped once no process executes it.
+    A run counts as stopped when no process executes it.
 
     Raises:
         UnknownConversationError: The run does not exist, or was deleted.

@@ -14,7 +14,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from vibe_llms.batches.databases import advise_file, check_folder
 from vibe_llms.configuration.definitions import is_postgresql_url
-from vibe_llms.conversations.stores.postgresql.database import DETECT_LOST_CLIENT, is_outage
+from vibe_llms.conversations.stores.postgresql.database import (
+    DETECT_LOST_CLIENT,
+    DETECT_LOST_SERVER,
+    is_outage,
+)
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.optional_packages import needing
@@ -156,15 +160,7 @@ def _connect(url: str) -> sqlalchemy.Engine:
         pool_size=_CONNECTIONS,
         max_overflow=_CONNECTIONS,
         pool_pre_ping=True,
-        # Notice an unreachable server within half a minute, like the store.
-        connect_args={
-            "connect_timeout": 10,
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-            "tcp_user_timeout": 20000,
-            "application_name": APPLICATION,
-        },
+        connect_args={**DETECT_LOST_SERVER, "application_name": APPLICATION},
     )
 
     def prepare(connection: psycopg.Connection[Any], record: object) -> None:

@@ -26,24 +26,22 @@ LOCK_SECONDS: Final = 60.0
 CONNECTIONS: Final = 16
 """Maximum number of connections of a process; further threads wait."""
 
-# A vanished server, as in a network partition, is detected within half a minute. Settings in the
-# user's URL take precedence.
-_PARAMETERS: Final = {
+DETECT_LOST_SERVER: Final[Mapping[str, str]] = {
     "connect_timeout": "10",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
-    "fallback_application_name": "vibe-llms",
 }
+"""Parameters of connections, by which this process detects a vanished server in half a minute."""
 
 DETECT_LOST_CLIENT: Final = (
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;"
     " SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000"
 )
-"""Statement by which the server, too, detects a vanished client within half a minute.
+"""Statement that makes the server detect a vanished client in half a minute.
 
-By default it takes more than two hours, in which an open transaction of the client keeps its locks.
+By default that takes over two hours, and an open transaction of the client keeps its locks.
 """
 
 LOCK_CLAIM: Final = (
@@ -225,7 +223,12 @@ class Database:
         from psycopg.conninfo import conninfo_to_dict
 
         parameters = conninfo_to_dict(self.url)
-        settings: dict[str, Any] = {**_PARAMETERS, **parameters}
+        # Settings in the user's URL take precedence.
+        settings: dict[str, Any] = {
+            "fallback_application_name": "vibe-llms",
+            **DETECT_LOST_SERVER,
+            **parameters,
+        }
         connection = psycopg.connect("", autocommit=True, **settings)
         try:
             connection.execute(
