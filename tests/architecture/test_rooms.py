@@ -96,6 +96,18 @@ def test_no_file_knows_somebodys_machine() -> None:
     assert not found, "\n".join(found)
 
 
+CONFLICT_MARKER = re.compile(rb"^(?:<{7}|>{7}|\|{7})(?: .*)?\r?$", re.MULTILINE)
+
+
+def test_no_file_has_markers_of_an_unresolved_merge() -> None:
+    for sign in (b"<", b">", b"|"):
+        assert CONFLICT_MARKER.search(b"a\n" + sign * 7 + b" HEAD\nb\n")
+        assert CONFLICT_MARKER.search(sign * 7)
+    assert not CONFLICT_MARKER.search(b"Title\n=======\n  <<<<<<< HEAD\n<<<<<<<<\n")
+
+    assert not [path for path in TEXTS if CONFLICT_MARKER.search(path.read_bytes())]
+
+
 ARCHITECTURE = ROOT / "documentation" / "architecture"
 MAP = ARCHITECTURE / "map.rst"
 _SPOKEN = re.compile(  # in a sentence, or at the beginning of a line of a list of modules
