@@ -105,7 +105,7 @@ class RateLimiter:
             tokens: Estimated tokens of the request and its answer.
         """
         lock = self._lock
-        lock.acquire()  # noqa: SIM  # a context manager takes twice as long
+        lock.acquire()  # a context manager takes twice as long
         try:
             now = self._clock.read()
             if now < self._next or now < self._rejected_until or now < self._next_tokens:
