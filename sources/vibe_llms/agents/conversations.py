@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.portal import in_thread
 from vibe_llms.messages.contents import MediaContent
+from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import media_of
 from vibe_llms.plugins.specification.conversations import ExporterSpecification
 from vibe_llms.retrieval.ranking import MAX_NEIGHBORS, MeaningHit, produce_search_hit
@@ -257,29 +257,15 @@ class LocalConversations:
         Raises:
             RequestError: The conversation has fewer canisters.
         """
-        metadata = self.runs.access.ensure(identity, subject)
+        self.runs.access.ensure(identity, subject)
         if from_index is not None:
             count = len(self.store.read(identity).canisters)
             if from_index > count:
                 detail = f"{identity} has only {count} canisters."
                 raise RequestError(path="from_index", detail=detail, stage=Stage.FRAME)
-        child = _derive_child(subject, key, identity, from_index) if key else None
-        if child is not None:
-            with suppress(UnknownConversationError):
-                self.store.read_metadata(child)
-                # The first caller may have died before it set the owner.
-                return adopt_fork(self.store, child, metadata, subject)
-        try:
-            forked = self.store.fork(identity, from_index=from_index, child=child)
-        except StoreError as error:
-            if child is None:
-                raise
-            try:
-                self.store.read_metadata(child)  # another caller created the fork first
-            except UnknownConversationError:
-                raise error from error.__cause__  # the cause may be a full disk
-            forked = child
-        return adopt_fork(self.store, forked, metadata, subject)
+        child = _derive_child(subject, key, identity, from_index) if key else produce_identity()
+        ensure_fork(self.store, identity, child, subject, from_index=from_index)
+        return child
 
     @in_thread
     def export(self, identity: str, form: str, *, subject: str = "") -> ConversationDocument:
@@ -340,15 +326,40 @@ class LocalConversations:
         ]
 
 
-def adopt_fork(
-    store: ConversationStore, child: str, parent: ConversationMetadata, subject: str
-) -> str:
-    """Set the owner of a fork, which is not a part of another conversation; return its id."""
+def ensure_fork(
+    store: ConversationStore,
+    identity: str,
+    child: str,
+    subject: str,
+    *,
+    from_index: int | None = None,
+) -> bool:
+    """Create a fork with an owner, unless another caller did; return whether this call created it.
+
+    The fork is not a part of another conversation. Does file work.
+
+    Args:
+        child: Id of the fork.
+
+    Raises:
+        StoreError: The fork could not be created.
+    """
+    is_new = True
+    try:
+        store.fork(identity, from_index=from_index, child=child)
+    except StoreError as error:
+        try:
+            store.read_metadata(child)
+        except UnknownConversationError:
+            raise error from error.__cause__  # the cause may be a full disk
+        is_new = False
+    # Also for a fork of another caller, who may have died before it set the owner.
+    parent = store.read_metadata(identity)
     inherited = [tag for tag in parent.tags if not tag.startswith((PART_TAG, OWNER_TAG))]
     tags = (*inherited, *([OWNER_TAG + subject] if subject else []))
     if store.read_metadata(child).tags != tags:
         store.update_metadata(child, tags=tags)
-    return child
+    return is_new
 
 
 def _find_start(rows: Sequence[ConversationRow], after: str) -> int | None:

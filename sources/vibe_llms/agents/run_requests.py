@@ -138,9 +138,16 @@ def continue_conversation(
     log = store.open_log(identity)
     if not claim_at_once(log):
         events = log.read()
-        if not events or summarize(events, identity).state not in RESTS:
+        if events and summarize(events, identity).state not in RESTS:
             raise _refuse(_ACTIVE)
-        claim_soon(log)  # the worker that has just ended the run releases it in a moment
+        # The worker that has just ended the run releases it in a moment, as does another request
+        # that is about to write the first event.
+        try:
+            claim_soon(log)
+        except StoreError as error:
+            if log.is_claimed:
+                raise _refuse(_ACTIVE) from error
+            raise
     try:
         events = log.read()
         if events:

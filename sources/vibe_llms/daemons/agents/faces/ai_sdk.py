@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -11,8 +12,8 @@ from vibe_llms.daemons.agents.faces.ai_sdk_chunks import ChunkWriter
 from vibe_llms.daemons.agents.faces.media import read_link
 from vibe_llms.daemons.agents.faces.serving import SPEC_QUERIES, FaceParts, read_spec, serve_run
 from vibe_llms.daemons.agents.faces.threads import (
-    BRANCH_TAKEN,
     MAX_ID_CHARACTERS,
+    BranchTakenError,
     RunPlace,
     Thread,
     advance,
@@ -136,8 +137,11 @@ class AiSdkFace:
             with call.cancelling_on_disconnect():
                 request = await perform_sized(body, partial(read_chat_request, body))
                 spec = read_spec(call, request.run, "body.run")
-            thread = await find_thread(runs, request.chat_id, subject)
-            place, late = await self._advance(thread, request, spec)
+            while True:
+                thread = await find_thread(runs, request.chat_id, subject)
+                with suppress(BranchTakenError):
+                    place, late = await self._advance(thread, request, spec)
+                    break
             losses = [*request.losses]
             losses += [f"The request for approval {each} does not wait." for each in late]
             await self._serve(call, place, subject, losses)
@@ -157,13 +161,14 @@ class AiSdkFace:
             place = thread.find_message(last)
             if place is None:
                 raise refuse("messages", "The conversation does not have the last message.")
-            thread = await fork_thread(runs, thread, place + 1)
+            if not (thread.is_unused_branch and place + 1 == len(thread.canisters)):
+                thread = await fork_thread(runs, thread, place + 1)
             return await advance(runs, thread, spec, answers_last=True)
         if request.edited and thread.exists:
             place = thread.find_message(request.edited)
             _, edited = request.messages[-1]
             if place is None:
-                await self._ensure_editable(thread, request.edited)
+                _ensure_editable(thread, request)
             elif thread.canisters[place].content != edited.content:
                 thread = await fork_thread(runs, thread, place)
         new = thread.select_new(request.messages)
@@ -172,16 +177,6 @@ class AiSdkFace:
         if await find_summary(runs, thread) is None:
             return await advance(runs, thread, spec, answers_last=True)
         return await rejoin(runs, thread), []  # the request was repeated
-
-    async def _ensure_editable(self, thread: Thread, identity: str) -> None:
-        """Refuse to edit an unknown message, or one that an equal request is about to add."""
-        if {identity, thread.name_message(identity)} & thread.known.keys():
-            return  # an equal request has sent it to its run
-        if thread.branch:
-            summary = await find_summary(self._parts.runs, thread)
-            if summary is None or summary.sequence > thread.last_event:
-                raise refuse("run", BRANCH_TAKEN)
-        raise refuse("messageId", "The conversation does not have this message.")
 
     async def _resume(self, call: HttpCall, subject: str) -> None:
         parts = self._parts
@@ -208,6 +203,16 @@ class AiSdkFace:
             headers=_HEADERS,
             ending=_ENDING,
         )
+
+
+def _ensure_editable(thread: Thread, request: ChatRequest) -> None:
+    """Refuse to edit an unknown message, unless an equal request has begun the branch for it."""
+    name = thread.name_message(request.edited)
+    is_sent = bool({request.edited, name} & thread.known.keys())
+    # Otherwise, the equal request is about to send it, or its process has died.
+    lacking = [each.id for each in thread.select_new(request.messages)]
+    if not (is_sent or (thread.is_unused_branch and lacking == [name])):
+        raise refuse("messageId", "The conversation does not have this message.")
 
 
 def read_chat_request(body: bytes) -> ChatRequest:

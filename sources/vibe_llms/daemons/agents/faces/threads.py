@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.agents.conversations import adopt_fork
+from vibe_llms.agents.conversations import ensure_fork
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.run_requests import list_requested
 from vibe_llms.agents.run_specs import RunSpec, derive_identity
@@ -39,9 +39,6 @@ from vibe_llms.runs.surveying import RESTS
 
 MAX_ID_CHARACTERS: Final = 1_000
 """Maximum length of the ids that clients choose."""
-
-BRANCH_TAKEN: Final = "Another request has begun a branch of the thread; send this one again."
-"""Error of a request that is refused because an equal one may have come first."""
 
 _MAX_BRANCHES: Final = 1_000
 _ID_DIGITS: Final = 32
@@ -71,6 +68,11 @@ class Thread:
     last_event: int = 0
     exists: bool = True
 
+    @property
+    def is_unused_branch(self) -> bool:
+        """Whether an edit began the branch, and no request has used it yet."""
+        return self.branch > 0 and not self.last_event
+
     def name_message(self, identity: str) -> str:
         """Return the id of a client's message in the conversation."""
         source = f"{len(self.id)}:{self.id}{identity}".encode("utf-8", "surrogatepass")
@@ -94,11 +96,10 @@ class Thread:
         new = []
         for identity, canister in pairs:
             known = self.known.get(identity) or self.known.get(self.name_message(identity))
-            if known is None and not (self.exists and isinstance(canister, AssistantCanister)):
+            if known is not None:
+                _ensure_same_text(known, canister, identity)
+            elif not (self.exists and isinstance(canister, AssistantCanister)):
                 new.append(attrs.evolve(canister, id=self.name_message(identity)))
-            elif isinstance(known, UserCanister) and _read_text(known) != _read_text(canister):
-                detail = f"The message {identity[:80]!r} was received before, with another text."
-                raise refuse("messages", f"{detail} Send it with a new id.")
         if len({each.id for each in new}) < len(new):
             raise refuse("messages", "Two messages have the same id.")
         return new if any(isinstance(each, UserCanister) for each in new) else []
@@ -122,6 +123,10 @@ class RunPlace:
     run_id: str
     start: int
     after: int
+
+
+class BranchTakenError(Exception):
+    """Another request has begun a branch; find the thread again."""
 
 
 async def find_thread(runs: LocalRuns, thread_id: str, subject: str) -> Thread:
@@ -166,32 +171,24 @@ async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
         count: Number of messages to share.
 
     Raises:
-        RequestError: There are too many branches, or another request has begun this one.
+        RequestError: There are too many branches.
+        BranchTakenError: Another request has begun this branch, which may lack its messages.
     """
-    identity = _name_branch(thread.id, thread.subject, thread.branch + 1)
-    if thread.branch + 1 >= _MAX_BRANCHES:
+    branch = thread.branch + 1
+    identity = _name_branch(thread.id, thread.subject, branch)
+    if branch >= _MAX_BRANCHES:
         raise refuse("thread", f"The thread has {_MAX_BRANCHES} branches already; begin another.")
 
-    def fork() -> None:
-        metadata = runs.access.ensure(thread.conversation, thread.subject)
-        try:
-            runs.store.fork(thread.conversation, from_index=count, child=identity)
-        except StoreError as error:
-            with suppress(StoreError):
-                runs.store.read_metadata(identity)  # raises if it does not exist
-                raise refuse("run", BRANCH_TAKEN) from error
-            raise
-        adopt_fork(runs.store, identity, metadata, thread.subject)
+    def fork() -> Thread:
+        parent, subject = thread.conversation, thread.subject
+        runs.access.ensure(parent, subject)
+        is_new = ensure_fork(runs.store, parent, identity, subject, from_index=count)
+        runs.access.ensure(identity, subject)  # so that the caller finds it, too
+        if not is_new:
+            raise BranchTakenError
+        return _load(runs, attrs.evolve(thread, conversation=identity, branch=branch))
 
-    await asyncio.to_thread(fork)
-    return attrs.evolve(
-        thread,
-        conversation=identity,
-        branch=thread.branch + 1,
-        canisters=thread.canisters[:count],
-        pending=(),
-        last_event=0,
-    )
+    return await asyncio.to_thread(fork)
 
 
 async def find_summary(runs: LocalRuns, thread: Thread) -> RunSummary | None:
@@ -256,7 +253,10 @@ async def _deliver(
             return
     current = await asyncio.to_thread(_load, runs, thread)  # the other one may be the same request
     for canister in canisters:
-        if canister.id not in current.known:
+        known = current.known.get(canister.id)
+        if known is not None:
+            _ensure_same_text(known, canister, canister.id)
+        else:
             await runs.send(
                 thread.conversation, canister, subject=thread.subject, message_id=canister.id
             )
@@ -275,6 +275,13 @@ async def _answer_approvals(
         except UnknownNameError:
             late.append(identity)
     return late
+
+
+def _ensure_same_text(known: AnyCanister, canister: AnyCanister, identity: str) -> None:
+    """Refuse a message of the user that a thread has with another text."""
+    if isinstance(known, UserCanister) and _read_text(known) != _read_text(canister):
+        detail = f"The message {identity[:80]!r} was received before, with another text."
+        raise refuse("messages", f"{detail} Send it with a new id.")
 
 
 def _read_text(canister: AnyCanister) -> str:
@@ -301,8 +308,10 @@ async def _start(
         )
     except RequestError as error:
         if error.path in ("key", "run"):
-            raise _TakenError from error
-        raise
+            log = runs.store.open_log(thread.conversation)
+            if await asyncio.to_thread(log.read_last) is not None:
+                raise _TakenError from error
+        raise  # also if another process keeps an empty log
 
 
 def _load(runs: LocalRuns, thread: Thread) -> Thread:
