@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from vibe_llms.agents.awaiting import await_state
@@ -298,6 +299,16 @@ class LocalRuns:
             self._wake(run_id)
         else:
             await self._put(run_id, message)
+
+    async def deliver(self, run_id: str) -> bool:
+        """Move the messages of a run to its log, unless another process has claimed the log.
+
+        Returns:
+            Whether all messages are in the log by now.
+        """
+        is_whole = await asyncio.to_thread(partial(deliver, self.store, run_id, wait_seconds=0))
+        self._wake(run_id)
+        return is_whole
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
         """Stop a run; one that continues in a compacted fork is stopped there."""

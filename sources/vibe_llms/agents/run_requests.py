@@ -19,6 +19,7 @@ from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConvers
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.views import is_input_blank
+from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.snapshots import Snapshot, plant
 from vibe_llms.runs.summaries import RunSummary, summarize
@@ -135,6 +136,7 @@ def continue_conversation(
         RequestError: A run of the conversation is active, or there is nothing to answer.
         StoreError: The request could not be written.
     """
+    deliver(store, identity, wait_seconds=0)  # a message may be waiting, even that of the request
     log = store.open_log(identity)
     if not claim_at_once(log):
         events = log.read()

@@ -274,7 +274,7 @@ class A2aFace:
         """Add a message to its task; return the task and where to follow it."""
         sent = read_sent_message(params)
         spec = read_spec(call, sent.run, "metadata.run")
-        thread = await self._find_thread(sent, subject)
+        thread = await self._find_thread(call, sent, subject)
         approvals, is_word = sent.approvals, False
         if thread.exists and not approvals and sent.word in _WORDS:
             approvals = await self._answer_by_word(thread, sent.word, subject)
@@ -283,7 +283,7 @@ class A2aFace:
         if sent.canister.content and not is_word:
             new = thread.select_new([(sent.message_id, sent.canister)])
         if new or approvals or not thread.exists:
-            place, late = await advance(self._runs, thread, spec, new, approvals)
+            place, late = await advance(self._runs, call, thread, spec, new, approvals)
             losses = [f"The request for approval {each} does not wait." for each in late]
             sent = attrs.evolve(sent, losses=[*sent.losses, *losses])
         else:  # the request was repeated
@@ -293,7 +293,7 @@ class A2aFace:
         after = max(sequence, place.after)
         return sent, name, RunPlace(run_id=place.run_id, start=sequence, after=after)
 
-    async def _find_thread(self, sent: SentMessage, subject: str) -> Thread:
+    async def _find_thread(self, call: HttpCall, sent: SentMessage, subject: str) -> Thread:
         if sent.task_id:
             name, summary = await self._tasks.find(sent.task_id, subject)
             if is_terminal(summary):
@@ -301,14 +301,14 @@ class A2aFace:
                 raise RpcError(UNSUPPORTED, detail)
             if sent.context_id not in ("", name.conversation):
                 raise RpcError(INVALID_PARAMS, "The task belongs to another context.")
-            return await open_thread(self._runs, name.conversation, subject)
+            return await open_thread(self._runs, call, name.conversation, subject)
         if sent.context_id:
             try:
-                return await open_thread(self._runs, sent.context_id, subject)
+                return await open_thread(self._runs, call, sent.context_id, subject)
             except UnknownConversationError:
                 detail = "Unknown contextId. Leave it out to begin a conversation."
                 raise RpcError(INVALID_PARAMS, detail) from None
-        return await find_thread(self._runs, f"a2a {sent.message_id}", subject)
+        return await find_thread(self._runs, call, f"a2a {sent.message_id}", subject)
 
     async def _answer_by_word(
         self, thread: Thread, word: str, subject: str

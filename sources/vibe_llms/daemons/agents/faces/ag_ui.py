@@ -119,7 +119,7 @@ class AgUiFace:
             with call.cancelling_on_disconnect():
                 request = await perform_sized(body, partial(read_agent_input, body))
                 spec = read_spec(call, request.run, "forwardedProps.run")
-            thread = await find_thread(parts.runs, request.thread_id, subject)
+            thread = await find_thread(parts.runs, call, request.thread_id, subject)
             writer = EventWriter(request.thread_id, request.run_id)
             losses = list(request.losses)
             new = _select_new(thread, request, losses)
@@ -160,7 +160,7 @@ class AgUiFace:
     ) -> None:
         runs = self._parts.runs
         missed = _count_missed(thread, request)
-        place, late = await advance(runs, thread, spec, new, request.approvals)
+        place, late = await advance(runs, call, thread, spec, new, request.approvals)
         losses += [f"The interrupt {each} does not wait for an answer." for each in late]
         beginning = [*writer.begin(request.parent, losses)]
         if missed:

@@ -138,16 +138,16 @@ class AiSdkFace:
                 request = await perform_sized(body, partial(read_chat_request, body))
                 spec = read_spec(call, request.run, "body.run")
             while True:
-                thread = await find_thread(runs, request.chat_id, subject)
+                thread = await find_thread(runs, call, request.chat_id, subject)
                 with suppress(BranchTakenError):
-                    place, late = await self._advance(thread, request, spec)
+                    place, late = await self._advance(call, thread, request, spec)
                     break
             losses = [*request.losses]
             losses += [f"The request for approval {each} does not wait." for each in late]
             await self._serve(call, place, subject, losses)
 
     async def _advance(
-        self, thread: Thread, request: ChatRequest, spec: RunSpec
+        self, call: HttpCall, thread: Thread, request: ChatRequest, spec: RunSpec
     ) -> tuple[RunPlace, list[str]]:
         runs = self._parts.runs
         if request.is_answer_last:
@@ -155,7 +155,7 @@ class AiSdkFace:
                 raise refuse("messages", "The last message must be the user's in a new chat.")
             if not request.approvals:
                 return await rejoin(runs, thread), []
-            return await advance(runs, thread, spec, approvals=request.approvals)
+            return await advance(runs, call, thread, spec, approvals=request.approvals)
         if request.regenerates and thread.exists:
             last, _ = request.messages[-1]
             place = thread.find_message(last)
@@ -163,7 +163,7 @@ class AiSdkFace:
                 raise refuse("messages", "The conversation does not have the last message.")
             if not (thread.is_unused_branch and place + 1 == len(thread.canisters)):
                 thread = await fork_thread(runs, thread, place + 1)
-            return await advance(runs, thread, spec, answers_last=True)
+            return await advance(runs, call, thread, spec, answers_last=True)
         if request.edited and thread.exists:
             place = thread.find_message(request.edited)
             _, edited = request.messages[-1]
@@ -173,16 +173,16 @@ class AiSdkFace:
                 thread = await fork_thread(runs, thread, place)
         new = thread.select_new(request.messages)
         if new or not thread.exists:
-            return await advance(runs, thread, spec, new)
+            return await advance(runs, call, thread, spec, new)
         if await find_summary(runs, thread) is None:
-            return await advance(runs, thread, spec, answers_last=True)
+            return await advance(runs, call, thread, spec, answers_last=True)
         return await rejoin(runs, thread), []  # the request was repeated
 
     async def _resume(self, call: HttpCall, subject: str) -> None:
         parts = self._parts
         with parts.streams.hold(call):
             await call.read_body()
-            thread = await find_thread(parts.runs, call.names["id"], subject)
+            thread = await find_thread(parts.runs, call, call.names["id"], subject)
             summary = await find_summary(parts.runs, thread)
             if summary is None or summary.state in RESTS:
                 await call.answer(204, b"", {})

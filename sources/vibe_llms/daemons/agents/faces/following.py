@@ -16,6 +16,7 @@ from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog
 from vibe_llms.conversations.stores.interfaces import Position
 from vibe_llms.daemons.agents.faces.steps import KeepAlive, Outcome, PartsWithdrawn, Settled, Step
 from vibe_llms.daemons.agents.faces.walking import Walk
+from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.events.engine import (
     GenerationFailedEvent,
     GenerationFinishedEvent,
@@ -51,6 +52,7 @@ _MAY_SETTLE: Final = (
 """Events after which a run may have settled."""
 
 _STARTS: Final = (FlowStartedEvent, RunStartedEvent)
+_PAUSE_SECONDS: Final = 0.5
 
 
 class RunFollower:
@@ -73,6 +75,8 @@ class RunFollower:
         self._walk = Walk(run_id)
         self._stored: Sequence[AnyCanister] = ()  # from the last answer on
         self._position: Position | None = None
+        self._sequence = 0  # number of the last event
+        self._may_settle = False
 
     async def follow(self, start: int, after: int) -> AsyncGenerator[Step]:
         """Yield steps until the run has settled; the last one is a :class:`.Settled`.
@@ -85,41 +89,54 @@ class RunFollower:
             UnknownConversationError: The run was deleted.
             StoreError: The log or the conversation cannot be read.
         """
-        last = await self._runs.count_events(self.run_id, subject=self._subject)
-        sequence, may_settle = 0, False
-        with self._subscriptions.subscribe(self.run_id, start - 1, last, ends=True) as subscription:
-            while data := await subscription.receive():
-                for event in _read_frames(data):
-                    if event is None:
-                        yield KeepAlive()
-                    elif not isinstance(event, LoggedEvent):
-                        if not isinstance(event, VisitEvent):
-                            for step in self._walk.feed_piece(event):
-                                yield step
-                    else:
-                        is_new = event.sequence > after
-                        for step in self._walk.feed(event, await self._read_answer(event)):
-                            if is_new and isinstance(step, PartsWithdrawn):
-                                conversation = await self._read_conversation(event)
-                                yield attrs.evolve(step, conversation=conversation)
-                            elif is_new:
-                                yield step
-                        if isinstance(event.event, _MAY_SETTLE):
-                            may_settle = True
-                        elif isinstance(event.event, _STARTS):
-                            may_settle = False
-                        sequence = event.sequence
-                    # Also while nothing happens: messages to visits of a flow are in other logs.
-                    is_checked = event is None or isinstance(event, LoggedEvent)
-                    if is_checked and sequence >= last and (may_settle or sequence == last):
-                        settled = await self._settle(sequence)
-                        if settled is not None:
-                            yield settled
-                            return
-                    del event
-                del data
-        summary = await self._runs.find(self.run_id, subject=self._subject)
-        yield describe_settled(summary, walk=self._walk)
+        self._sequence, settled = start - 1, None
+        while settled is None:
+            last = await self._runs.count_events(self.run_id, subject=self._subject)
+            with self._subscriptions.subscribe(
+                self.run_id, self._sequence, last, ends=True
+            ) as subscription:
+                while settled is None and (data := await subscription.receive()):
+                    for event in _read_frames(data):
+                        for step in await self._take(event, after):
+                            yield step
+                        if self._is_checked(event, last):
+                            settled = await self._settle()
+                            if settled is not None:
+                                break
+                        del event
+                    del data
+            if settled is None:
+                settled = await self._settle(is_over=True)
+                if settled is None:  # later events decide, or a message for it is not in its log
+                    yield KeepAlive()
+        yield settled
+
+    async def _take(self, event: WatchedEvent | None, after: int) -> Sequence[Step]:
+        """Return the steps of an event; ``None`` is a comment."""
+        if event is None:
+            return [KeepAlive()]
+        if not isinstance(event, LoggedEvent):
+            return [] if isinstance(event, VisitEvent) else [*self._walk.feed_piece(event)]
+        steps = [*self._walk.feed(event, await self._read_answer(event))]
+        if isinstance(event.event, _MAY_SETTLE):
+            self._may_settle = True
+        elif isinstance(event.event, _STARTS):
+            self._may_settle = False
+        self._sequence = event.sequence
+        if event.sequence <= after:
+            return []
+        for place, step in enumerate(steps):
+            if isinstance(step, PartsWithdrawn):
+                conversation = await self._read_conversation(event)
+                steps[place] = attrs.evolve(step, conversation=conversation)
+        return steps
+
+    def _is_checked(self, event: WatchedEvent | None, last: int) -> bool:
+        """Return whether the run may have settled by an event."""
+        if not (event is None or isinstance(event, LoggedEvent)):
+            return False
+        # Also while nothing happens: messages to visits of a flow are in other logs.
+        return self._sequence >= last and (self._may_settle or self._sequence == last)
 
     async def _read_answer(self, logged: LoggedEvent) -> Sequence[AnyCanister]:
         """Return the canisters of the answer whose generation has just finished."""
@@ -167,27 +184,32 @@ class RunFollower:
         places = [place for place, each in enumerate(stored) if each.id == key]
         return stored[: places[0] + 1] if places else stored
 
-    def _has_messages(self) -> bool:
+    def _has_messages(self, *, includes_parts: bool) -> bool:
         """Return whether messages, such as an approval, are still to be moved to a log.
 
         A message that is in the log already may stay in the inbox for a moment; it has no further
         event. Does file work.
         """
         store = self._runs.store
+        parts = survey_parts(store, self.run_id) if includes_parts else ()
         return any(
             _has_unmoved(store.open_inbox(identity), store.open_log(identity))
-            for identity in (self.run_id, *survey_parts(store, self.run_id))
+            for identity in (self.run_id, *parts)
         )
 
-    async def _settle(self, sequence: int) -> Settled | None:
-        """Return the end of the walk if the run has settled with an event of this number."""
+    async def _settle(self, *, is_over: bool = False) -> Settled | None:
+        """Return the end of the walk if the run has settled with the last event.
+
+        Args:
+            is_over: The run is at rest with that event.
+        """
         summary = await self._runs.find(self.run_id, subject=self._subject)
-        has_messages = False
-        if summary.state == "waiting":
+        is_waiting, has_messages = summary.state == "waiting", False
+        if is_waiting or is_over or summary.state in RESTS:
             # Before the log is read again, as messages move from the inbox to the log.
-            has_messages = await asyncio.to_thread(self._has_messages)
+            has_messages = await asyncio.to_thread(self._has_messages, includes_parts=is_waiting)
             summary = await self._runs.find(self.run_id, subject=self._subject)
-        if summary.sequence > sequence:
+        if summary.sequence > self._sequence:
             return None  # later events decide
         if summary.state == "waiting":
             waiting = await self._runs.survey_approvals(self.run_id, subject=self._subject)
@@ -195,9 +217,12 @@ class RunFollower:
             # message may be the approval, which the holder of the log has not moved yet
             is_open = waiting and not has_messages
             return describe_settled(summary, waiting, self._walk) if is_open else None
-        if summary.state in RESTS and not summary.starts:
-            return describe_settled(summary, walk=self._walk)
-        return None
+        if not (is_over or (summary.state in RESTS and not summary.starts)):
+            return None
+        if has_messages:  # it continues with them, but another process still keeps its log
+            await retry_delivery(self._runs, self.run_id)
+            return None
+        return describe_settled(summary, walk=self._walk)
 
 
 def _has_unmoved(inbox: RunInbox, log: RunLog) -> bool:
@@ -233,6 +258,27 @@ def describe_settled(
         calls={} if walk is None else walk.calls,
         usages=() if walk is None else walk.usages,
     )
+
+
+async def retry_delivery(runs: LocalRuns, run_id: str) -> None:
+    """Move the messages of a run at rest to its log; pause if another process keeps the log."""
+    if not await runs.deliver(run_id):
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def await_receipt(runs: LocalRuns, call: HttpCall, run_id: str, subject: str) -> None:
+    """Wait while messages for a run at rest are not in its log, as another process keeps the log.
+
+    The last answer of the run is an answer to earlier messages. This is cancelled if the client of
+    the request disconnects.
+    """
+    inbox = runs.store.open_inbox(run_id)
+    while await asyncio.to_thread(inbox.read):
+        summary = await runs.find(run_id, subject=subject)
+        if summary.state not in RESTS:
+            return
+        with call.cancelling_on_disconnect():
+            await retry_delivery(runs, run_id)
 
 
 async def find_start(runs: LocalRuns, run_id: str) -> int:

@@ -20,9 +20,10 @@ from vibe_llms.agents.conversations import ensure_fork
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.run_requests import list_requested
 from vibe_llms.agents.run_specs import RunSpec, derive_identity
-from vibe_llms.daemons.agents.faces.following import find_start
+from vibe_llms.daemons.agents.faces.following import await_receipt, find_start
 from vibe_llms.daemons.agents.faces.steps import read_approval_id
 from vibe_llms.daemons.agents.route_access import refuse
+from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.exceptions import (
     RequestError,
     StoreError,
@@ -129,13 +130,17 @@ class BranchTakenError(Exception):
     """Another request has begun a branch; find the thread again."""
 
 
-async def find_thread(runs: LocalRuns, thread_id: str, subject: str) -> Thread:
-    """Find the conversation of a thread. Raises RequestError."""
+async def find_thread(runs: LocalRuns, call: HttpCall, thread_id: str, subject: str) -> Thread:
+    """Find the conversation of a thread; wait until its log has all messages of a run at rest.
+
+    Raises:
+        RequestError: The id is empty or too long.
+    """
     if not thread_id or len(thread_id) > MAX_ID_CHARACTERS:
         detail = f"The id of a thread must have 1 to {MAX_ID_CHARACTERS} characters."
         raise refuse("thread", detail)
 
-    def find() -> Thread:
+    def find() -> Thread | None:
         found = None
         for branch in range(_MAX_BRANCHES):
             identity = _name_branch(thread_id, subject, branch)
@@ -144,24 +149,26 @@ async def find_thread(runs: LocalRuns, thread_id: str, subject: str) -> Thread:
             elif not _is_accessible(runs, identity, subject):
                 break
             found = Thread(id=thread_id, subject=subject, conversation=identity, branch=branch)
-        if found is None:
-            return Thread(
-                id=thread_id, subject=subject, conversation=identity, branch=0, exists=False
-            )
-        return _load(runs, found)
+        return found
 
-    return await asyncio.to_thread(find)
+    found = await asyncio.to_thread(find)
+    if found is None:
+        identity = _name_branch(thread_id, subject, 0)
+        return Thread(id=thread_id, subject=subject, conversation=identity, branch=0, exists=False)
+    await await_receipt(runs, call, found.conversation, subject)
+    return await asyncio.to_thread(_load, runs, found)
 
 
-async def open_thread(runs: LocalRuns, conversation: str, subject: str) -> Thread:
-    """Return the thread that is a conversation. Raises UnknownConversationError."""
+async def open_thread(runs: LocalRuns, call: HttpCall, conversation: str, subject: str) -> Thread:
+    """Return the thread that is a conversation, as :func:`find_thread` does.
 
-    def read() -> Thread:
-        runs.access.ensure(conversation, subject)
-        thread = Thread(id=conversation, subject=subject, conversation=conversation, branch=0)
-        return _load(runs, thread)
-
-    return await asyncio.to_thread(read)
+    Raises:
+        UnknownConversationError: The conversation does not exist, or belongs to another user.
+    """
+    await asyncio.to_thread(runs.access.ensure, conversation, subject)
+    await await_receipt(runs, call, conversation, subject)
+    thread = Thread(id=conversation, subject=subject, conversation=conversation, branch=0)
+    return await asyncio.to_thread(_load, runs, thread)
 
 
 async def fork_thread(runs: LocalRuns, thread: Thread, count: int) -> Thread:
@@ -205,6 +212,7 @@ async def find_summary(runs: LocalRuns, thread: Thread) -> RunSummary | None:
 
 async def advance(
     runs: LocalRuns,
+    call: HttpCall,
     thread: Thread,
     spec: RunSpec,
     canisters: Sequence[AnyCanister] = (),
@@ -214,7 +222,10 @@ async def advance(
 ) -> tuple[RunPlace, list[str]]:
     """Add approvals and messages to a thread: to its active run, or with a new run.
 
+    A message for a run at rest is in its log when this returns.
+
     Args:
+        call: The request, whose client may disconnect meanwhile.
         canisters: Messages that the conversation does not have.
         approvals: The ids of requests for approval, with the answers.
         answers_last: Start a run without a message, to answer the last one of the conversation.
@@ -233,6 +244,7 @@ async def advance(
     late = await _answer_approvals(runs, thread, approvals)
     if canisters or answers_last:
         await _deliver(runs, thread, spec, canisters)
+    await await_receipt(runs, call, thread.conversation, thread.subject)
     start = await find_start(runs, thread.conversation)
     return RunPlace(run_id=thread.conversation, start=start, after=thread.last_event), late
 
