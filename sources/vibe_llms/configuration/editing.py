@@ -17,6 +17,7 @@ from vibe_llms.configuration.paths import access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.foundation.files import read_regular, replace_file, resolve_links
+from vibe_llms.tables.documents import MAXIMUM_FILE_BYTES
 from vibe_llms.tables.paths import write_path
 from vibe_llms.tables.toml_lines import locate_keys
 
@@ -44,7 +45,7 @@ class FileDraft:
     def _read(self) -> str:
         """Read the file. Raise an error for a folder or a device, which must not be replaced."""
         try:
-            return read_regular(str(self.file)).decode("utf-8")
+            return read_regular(str(self.file), MAXIMUM_FILE_BYTES).decode("utf-8")
         except FileNotFoundError:
             return ""
         except UnicodeDecodeError:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe_llms.evals.suite_reading import parse_suite
+from vibe_llms.evals.suite_reading import SUITE_BYTES, parse_suite
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.files import read_regular, replace_file
 from vibe_llms.foundation.json_types import escape_surrogates
@@ -47,7 +47,8 @@ def add_run(suite: Path, name: str, run: Path, *, expected: str, kind: str, subj
     folder = suite.absolute().parent
     named = f"name = {write_string(name)}"
     if suite.exists():
-        text = read_regular(str(suite)).decode("utf-8-sig", "surrogateescape").rstrip("\n") + "\n"
+        known = read_regular(str(suite), SUITE_BYTES).decode("utf-8-sig", "surrogateescape")
+        text = known.rstrip("\n") + "\n"
         if named in text.splitlines():
             raise RequestError(
                 path=str(suite), detail=f"{suite} already has a case {name!r}.", remedy="Remove it."

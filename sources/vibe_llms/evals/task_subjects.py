@@ -152,5 +152,6 @@ def _digest_task(check: TaskCheck) -> str:
             scheme, _, path = entry.source_url.partition(":")
             file = folder / path.lstrip("/")
             if scheme == "file" and file.is_file():
-                texts.append(hashlib.sha256(file.read_bytes()).hexdigest())
+                with file.open("rb") as opened:
+                    texts.append(hashlib.file_digest(opened, "sha256").hexdigest())
     return digest_parts(*texts)

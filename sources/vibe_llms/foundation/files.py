@@ -21,8 +21,11 @@ _NON_BLOCKING = (
 # In a shared folder, the draft must not be a link that another user has created.
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NON_BLOCKING | getattr(os, "O_NOFOLLOW", 0)
 _BLOCK_BYTES = 1 << 16
-_DEVICE_BYTES = 20_000_000
-"""Maximum of a device, whatever the limit of a file is: most have no end, and none a known size."""
+PIPE_BYTES = 200_000_000
+"""Maximum of a pipe from which media or lines are read."""
+
+_UNSIZED_BYTES = 20_000_000
+"""Maximum of a device or another pipe, whatever the limit of a file is: it may have no end."""
 
 _STDOUT = 1
 
@@ -142,21 +145,36 @@ def ensure_regular(status: os.stat_result, path: str) -> None:
     raise OSError(errno.EINVAL, "It is a pipe or a device, not a file", path)
 
 
-def read_regular(path: str) -> bytes:
-    """Read a whole file of finite length. Raises OSError as :func:`open_regular`."""
+def read_regular(path: str, limit_bytes: int | None = None) -> bytes:
+    """Read a whole file of finite length. Raises OSError as :func:`open_regular`.
+
+    Args:
+        limit_bytes: Raise OSError for a larger file; ``None`` for any size.
+    """
     with open_regular(path) as file:
-        return file.readall()
+        if limit_bytes is None:
+            return file.readall()
+        return _ensure_size(file.read(limit_bytes + 1), limit_bytes, path)
 
 
-def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
+def read_file(
+    path: Path | str, limit_bytes: int = 20_000_000, *, pipe_bytes: int = _UNSIZED_BYTES
+) -> bytes:
     """Read from a path that the user specified: a file, or a pipe that a program writes to.
+
+    Args:
+        pipe_bytes: Limit of a pipe, if that is lower than the limit of a file.
 
     Raises:
         OSError: It cannot be read, exceeds the limit, or is a pipe without a writer.
     """
-    data = read_beginning(path, limit_bytes + 1)
+    data = read_beginning(path, limit_bytes + 1, pipe_bytes=pipe_bytes)
+    return _ensure_size(data, limit_bytes, os.fspath(path))
+
+
+def _ensure_size(data: bytes, limit_bytes: int, path: str) -> bytes:
     if len(data) > limit_bytes:
-        raise OSError(errno.EFBIG, f"It has more than {limit_bytes} bytes", os.fspath(path))
+        raise OSError(errno.EFBIG, f"It has more than {limit_bytes:,} bytes", path)
     return data
 
 
@@ -212,21 +230,26 @@ def warn_of_readers(path: Path | str) -> None:
             )
 
 
-def read_beginning(path: Path | str, size_bytes: int) -> bytes:
+def read_beginning(path: Path | str, size_bytes: int, *, pipe_bytes: int = _UNSIZED_BYTES) -> bytes:
     """Read the first bytes at a path that the user specified.
 
+    Args:
+        pipe_bytes: Limit of a pipe.
+
     Raises:
-        OSError: It cannot be read, is a pipe without a writer, or a device without an end.
+        OSError: It cannot be read, is a pipe without a writer, or a pipe or device without an end.
     """
     name = os.fspath(path)
     with open_handle(name, os.O_RDONLY | _NON_BLOCKING) as file:
         descriptor = file.fileno()
         mode = os.fstat(descriptor).st_mode
-        data = _read_first(descriptor, stat.S_ISFIFO(mode), name)
-        is_device = stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+        is_pipe = stat.S_ISFIFO(mode)
+        data = _read_first(descriptor, is_pipe, name)
+        limit_bytes = pipe_bytes if is_pipe else _UNSIZED_BYTES
         while len(data) < size_bytes:
-            if is_device and len(data) > _DEVICE_BYTES:
-                detail = f"It is a device with more than {_DEVICE_BYTES} bytes"
+            if len(data) > limit_bytes and not stat.S_ISREG(mode):
+                kind = "pipe" if is_pipe else "device"
+                detail = f"It is a {kind} with more than {limit_bytes:,} bytes; name a file"
                 raise OSError(errno.EFBIG, detail, name)
             more = os.read(descriptor, min(_BLOCK_BYTES, size_bytes - len(data)))
             if not more:

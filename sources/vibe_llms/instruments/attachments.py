@@ -88,7 +88,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
         else:
             file = expand_home(path)
             name = escape_surrogates(file.name)
-            data = read_beginning(file, limit_bytes + 1)
+            data = read_beginning(file, limit_bytes + 1, pipe_bytes=limit_bytes)
     except OSError as error:
         raise RequestError(
             path=path,

@@ -185,10 +185,10 @@ def _read_file(path: str | PathLike[str]) -> AudioContent:
     """Read a file. Raises RequestError."""
     from pathlib import Path
 
-    from vibe_llms.foundation.files import read_file
+    from vibe_llms.foundation.files import PIPE_BYTES, read_file
 
     try:
-        data = read_file(Path(path), _FILE_BYTES)
+        data = read_file(Path(path), _FILE_BYTES, pipe_bytes=PIPE_BYTES)
     except OSError as error:
         raise RequestError(
             path="audio",

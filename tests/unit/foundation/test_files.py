@@ -100,9 +100,9 @@ def test_a_device_without_an_end_is_an_error() -> None:
     """Where a file is expected at once, else beyond the limit; `/dev/null` has an end."""
     with pytest.raises(OSError, match="a device"):
         open_regular("/dev/zero")
-    with pytest.raises(OSError, match="more than 1000 bytes"):
+    with pytest.raises(OSError, match="more than 1,000 bytes"):
         read_file("/dev/zero", 1000)
-    with pytest.raises(OSError, match="a device with more than 20000000 bytes"):
+    with pytest.raises(OSError, match="a device with more than 20,000,000 bytes"):
         read_file("/dev/zero", 100_000_000)  # not read up to a limit that is for large files
     assert read_file("/dev/null") == b""
 

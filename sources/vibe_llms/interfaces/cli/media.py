@@ -23,18 +23,20 @@ def read_medium(path: str, kind: type[MediaContent]) -> MediaContent:
     """Read an image or audio; ``-`` is standard input.
 
     Raises:
-        click.UsageError: The file cannot be read, or is of another kind.
+        click.UsageError: The file cannot be read, is too large, or is of another kind.
     """
-    data = sys.stdin.buffer.read() if path == "-" else read_bytes(path)
+    from vibe_llms.interfaces.cli.pipes import read_input
+
+    data = read_input(MEDIA_BYTES) if path == "-" else read_bytes(path)
     return wrap_medium(data, path, kind)
 
 
 def read_bytes(path: str) -> bytes:
-    """Read a file. Raises click.UsageError if it cannot be read."""
+    """Read a file. Raises click.UsageError if it cannot be read, or is too large."""
     from vibe_llms.foundation.files import read_file
 
     try:
-        return read_file(path, MEDIA_BYTES)
+        return read_file(path, MEDIA_BYTES, pipe_bytes=MEDIA_BYTES)
     except OSError as error:
         raise click.UsageError(f"Cannot read {path}: {error.strerror or error}.") from error
 

@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 from math import inf
 from typing import Final
 
+import click
+
+from vibe_llms.foundation.files import PIPE_BYTES
 from vibe_llms.instruments.live_inputs import iterate
 
 PATIENCE_SECONDS: Final = 1.0
@@ -17,24 +20,45 @@ PATIENCE_SECONDS: Final = 1.0
 _PIECE_BYTES: Final = 65_536
 
 
+def read_input(limit_bytes: int) -> bytes:
+    """Read standard input to its end; blocks.
+
+    Raises:
+        click.UsageError: It has more bytes than the limit.
+    """
+    found, size = [], 0
+    for piece in _read_pieces():
+        found.append(piece)
+        size += len(piece)
+        if size > limit_bytes:
+            raise _refuse_size(limit_bytes)
+    return b"".join(found)
+
+
 async def read_pipe(*, waits: bool) -> bytes | AsyncIterator[bytes]:
     """Read standard input: its bytes, or an iterator if its writer does not end soon.
 
     Args:
         waits: Wait for its end.
+
+    Raises:
+        click.UsageError: It has more than ``PIPE_BYTES`` before its end, if that is waited for.
     """
     pieces = iterate(_read_pieces())
-    found: list[bytes] = []
+    found, size = list[bytes](), 0
     loop = asyncio.get_running_loop()
     end = inf if waits else loop.time() + PATIENCE_SECONDS
     while True:
         coming = asyncio.ensure_future(_advance(pieces))
         await asyncio.wait({coming}, timeout=None if waits else max(0, end - loop.time()))
-        if not coming.done() or loop.time() >= end:
+        if not coming.done() or loop.time() >= end or (size > PIPE_BYTES and not waits):
             return _go_on(found, coming, pieces)
         if not (piece := coming.result()):
             return b"".join(found)
         found.append(piece)
+        size += len(piece)
+        if size > PIPE_BYTES and waits:
+            raise _refuse_size(PIPE_BYTES)
 
 
 async def decode(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
@@ -43,6 +67,10 @@ async def decode(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
     async for piece in pieces:
         yield decoder.decode(piece)
     yield decoder.decode(b"", final=True)
+
+
+def _refuse_size(limit_bytes: int) -> click.UsageError:
+    return click.UsageError(f"Standard input has more than {limit_bytes:,} bytes.")
 
 
 def _read_pieces() -> Iterator[bytes]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.call_results import CallResult
 
 _FILE_BYTES: Final = 1_000_000_000
+_PROMPT_BYTES: Final = 20_000_000
 
 file_option = click.option(
     "--file",
@@ -29,7 +30,8 @@ def gather_texts(texts: Sequence[str], path: str | None) -> list[str]:
     """Return the texts of the arguments, or the lines of the file that are not blank.
 
     Raises:
-        click.UsageError: There are both or neither, or the file cannot be read or has no lines.
+        click.UsageError: There are both or neither, or the file cannot be read, is too large, or
+            has no lines.
     """
     if texts and path is not None:
         raise click.UsageError("Pass texts or --file, not both.")
@@ -38,11 +40,15 @@ def gather_texts(texts: Sequence[str], path: str | None) -> list[str]:
     if path is None and sys.stdin.isatty():
         raise click.UsageError("The text is missing. Pass one, or --file.")
     from vibe_llms.foundation.encodings import explain_misencoding
-    from vibe_llms.foundation.files import read_file
+    from vibe_llms.foundation.files import PIPE_BYTES, read_file
+    from vibe_llms.interfaces.cli.pipes import read_input
 
     raw = b""
     try:
-        raw = sys.stdin.buffer.read() if path in (None, "-") else read_file(path, _FILE_BYTES)
+        if path in (None, "-"):
+            raw = read_input(PIPE_BYTES)
+        else:
+            raw = read_file(path, _FILE_BYTES, pipe_bytes=PIPE_BYTES)
         lines = [line for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
         raise click.UsageError(explain_misencoding(raw, _name(path))) from error
@@ -58,12 +64,14 @@ def gather_prompt(prompt: str | None) -> str:
     """Return one text: the argument, or standard input.
 
     Raises:
-        click.UsageError: There is none, or it is blank or not UTF-8.
+        click.UsageError: There is none, or it is blank, too large, or not UTF-8.
     """
     if prompt is None:
         if sys.stdin.isatty():
             raise click.UsageError("The text is missing. Pass one, or use a pipe.")
-        return decode_prompt(sys.stdin.buffer.read())
+        from vibe_llms.interfaces.cli.pipes import read_input
+
+        return decode_prompt(read_input(_PROMPT_BYTES))
     return _ensure_prompt(prompt)
 
 

@@ -20,6 +20,7 @@ from vibe_llms.foundation.files import open_reader
 from vibe_llms.invocables.threads import run_in_thread
 
 _BLOCK_BYTES = 65_536
+_LINE_BYTES = 20_000_000
 _FINDINGS_LIMIT = 3
 """Maximum number of invalid lines to report; the others are counted."""
 
@@ -46,6 +47,8 @@ class InputFormat(NamedTuple):
         Raises:
             ValueError: The line is invalid; the message names the reason and the rule.
         """
+        if len(line) > _LINE_BYTES:
+            raise ValueError(f"The line has more than {_LINE_BYTES:,} bytes.")
         try:
             text = line.decode("utf-8-sig").strip("\r\n")  # Windows programs write a BOM
         except UnicodeDecodeError as error:
@@ -192,10 +195,13 @@ def _read(input_format: InputFormat, line: bytes, place: str) -> BatchInput | No
 
 
 def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers."""
+    """Yield the lines of a file with their numbers; the last is the beginning of one too long."""
+    number, line = 0, b"\n"
     try:
         with open_reader(str(path)) as file:
-            yield from enumerate(file, 1)
+            while line.endswith(b"\n") and (line := file.readline(_LINE_BYTES + 1)):
+                number += 1
+                yield number, line
     except OSError as error:
         raise RequestError(
             path=str(path),
@@ -205,14 +211,21 @@ def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 async def _receive_lines() -> AsyncIterator[bytes]:
-    """Yield the lines of standard input without blocking the event loop."""
-    rest = b""
+    """Yield the lines of standard input without blocking the event loop.
+
+    The last is the beginning of one too long.
+    """
+    line = bytearray()
     async for block in _receive_blocks():
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield line
-    if rest:
-        yield rest
+        *ends, rest = block.split(b"\n")
+        for end in ends:
+            yield bytes(line + end)
+            line.clear()
+        line += rest
+        if len(line) > _LINE_BYTES:
+            break
+    if line:
+        yield bytes(line)
 
 
 async def _receive_blocks() -> AsyncIterator[bytes]:

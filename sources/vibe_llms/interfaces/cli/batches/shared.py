@@ -11,6 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.foundation.files import open_reader
 from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.batches.channels import STANDARD, produce_channel
 from vibe_llms.interfaces.cli.batches.display import (
@@ -260,5 +261,5 @@ def _write_duration(seconds: float) -> str:
 
 def _digest_file(path: Path) -> str:
     """Hash a file of questions: its digest names the batch, on any machine."""
-    with path.open("rb") as file:
+    with open_reader(str(path)) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.instruments.attachments import ensure_readable
 from vibe_llms.interfaces.cli.accounting import summarize
@@ -16,6 +16,8 @@ from vibe_llms.interfaces.cli.errors import compose_lines
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.telemetry.measuring import measure_canisters
+
+_LINE_CHARACTERS: Final = 20_000_000
 
 
 class ChatInput(Protocol):
@@ -44,7 +46,7 @@ class PlainInput:
     is_interactive: bool = False
 
     async def read(self) -> str:
-        """Return the next line.
+        """Return the next line. Raises RequestError if it is too long.
 
         Blocks the event loop on purpose: the chat is idle, and a reading thread could not be
         cancelled.
@@ -52,7 +54,14 @@ class PlainInput:
         from vibe_llms.interfaces.cli.interrupts import block
 
         with block():
-            while line := self._file.readline():
+            while line := self._file.readline(_LINE_CHARACTERS + 1):
+                if len(line) > _LINE_CHARACTERS:
+                    raise RequestError(
+                        path="-",
+                        detail="A line of standard input has more than "
+                        f"{_LINE_CHARACTERS:,} characters.",
+                        remedy="Attach the text as a file.",
+                    )
                 if line.strip():
                     return ensure_readable(line.rstrip("\r\n"), "Standard input")
         raise EOFError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vibe_llms.foundation.secrets import Secret
+
+_KEY_CHARACTERS: Final = 100_000
 
 
 @click.group("credentials", cls=Group, default="list")
@@ -89,7 +91,12 @@ def _read_key(provider: str) -> Secret:
     from vibe_llms.foundation.secrets import Secret
 
     if not sys.stdin.isatty():
-        return Secret(sys.stdin.readline())
+        line = sys.stdin.readline(_KEY_CHARACTERS + 1)
+        if len(line) > _KEY_CHARACTERS:
+            raise click.UsageError(
+                f"The first line of standard input has more than {_KEY_CHARACTERS:,} characters."
+            )
+        return Secret(line)
     question = f"Key of {provider} (hidden)"
     text: str = click.prompt(question, hide_input=True, err=True)
     return Secret(text)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import click
 
 from vibe_llms.interfaces.cli.options import command, json_option, runner_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+_LINE_BYTES: Final = 200_000_000
 
 _OUTPUT = click.option(
     "--output",
@@ -64,4 +72,17 @@ def convert(lines: str, table: str) -> None:
     if not table.lower().endswith(".parquet"):
         raise click.UsageError(f"{table} does not end in .parquet.")
     with Path(lines).open("rb") as file:
-        convert_lines(file, Path(table), lines)
+        convert_lines(_read_lines(file, lines), Path(table), lines)
+
+
+def _read_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yield the lines of a file. Raises RequestError if one is too long."""
+    from vibe_llms.exceptions import RequestError
+
+    number = 0
+    while line := file.readline(_LINE_BYTES + 1):
+        number += 1
+        if len(line) > _LINE_BYTES:
+            detail = f"{path}:{number}: The line has more than {_LINE_BYTES:,} bytes."
+            raise RequestError(path=path, detail=detail)
+        yield line
