@@ -19,6 +19,21 @@ _SHORT_NAMES: Final = {
 """Names of the parts of a total in transcriptions."""
 
 
+def find_chunk_usage(chunk: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the usage in a chunk of a Chat Completions stream, if it reports any.
+
+    Groq reports it in ``x_groq``, and Moonshot in a choice.
+    """
+    if usage := chunk.get("usage"):
+        return usage if isinstance(usage, Mapping) else None
+    choices = chunk.get("choices")
+    owners = [chunk.get("x_groq"), *(choices if isinstance(choices, list) else ())]
+    for owner in owners:
+        if isinstance(owner, Mapping) and isinstance(usage := owner.get("usage"), Mapping):
+            return usage or None
+    return None
+
+
 def normalize_openai_usage(
     native: Mapping[str, Any], *, input_name: str, output_name: str
 ) -> Usage:

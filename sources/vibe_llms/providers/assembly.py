@@ -250,7 +250,9 @@ class Assembler:
         canisters = self.produce_canisters()
         losses = tuple(self.losses)
         if self._has_natives:
-            losses += tuple(_survey_compactions(canisters, origin))
+            # A relayed answer comes with the loss.
+            compactions = _survey_compactions(canisters, origin)
+            losses += tuple(each for each in compactions if each not in losses)
         if not canisters and origin.stop_reason is StopReason.INTERRUPTED:
             raise _refuse_unanswered(origin)
         return Response(

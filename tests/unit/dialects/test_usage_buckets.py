@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from typing import Any
 
 import pytest
@@ -114,6 +115,30 @@ def test_cache_writes_are_at_least_the_sum_of_their_parts() -> None:
     usage = read("messages", {"cache_creation_input_tokens": 100, "cache_creation": created})
 
     assert (usage.cache_write_tokens, usage.cache_write_long_tokens) == (60, 60)
+
+
+def test_a_compaction_and_an_adviser_are_counted() -> None:
+    """Anthropic bills them, and reports them beside the answer's own tokens."""
+    iterations = [
+        {"type": "compaction", "input_tokens": 5_000, "output_tokens": 300},
+        {"type": "message", "input_tokens": 20, "output_tokens": 8},
+        {
+            "type": "advisor_message",
+            "model": "other",
+            "input_tokens": 900,
+            "cache_read_input_tokens": 70,
+            "output_tokens": 40,
+        },
+        {"type": "message", "input_tokens": 4, "output_tokens": 2},
+    ]
+    native = {"input_tokens": 24, "output_tokens": 10, "iterations": iterations}
+    usage = read("messages", native)
+
+    assert usage.input_tokens == 24 + 5_000 + 900
+    assert usage.cache_read_tokens == 70
+    assert usage.output_tokens == 10 + 300 + 40
+    assert usage.native is not None
+    assert json.loads(usage.native) == native
 
 
 @given(counts, counts, counts, counts, counts)

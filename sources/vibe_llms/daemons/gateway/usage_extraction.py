@@ -12,6 +12,7 @@ import msgspec
 from vibe_llms.daemons.gateway.estimating import OUTPUT_BYTES_PER_TOKEN, raise_output
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
 from vibe_llms.dialects.interactions.tables import RUNNING
+from vibe_llms.dialects.openai_usage import find_chunk_usage
 from vibe_llms.exceptions import ConverseError, LimitError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_errors import UNREADABLE
@@ -26,6 +27,10 @@ _Fields: TypeAlias = Mapping[str, Any]
 
 
 def _find_chat(fields: _Fields, previous: _Fields | None) -> _Fields | None:
+    return find_chunk_usage(fields) or previous
+
+
+def _find_bedrock(fields: _Fields, previous: _Fields | None) -> _Fields | None:
     return fields.get("usage") or previous
 
 
@@ -145,7 +150,7 @@ _FORMATS: Final[Mapping[str, _UsageFormat]] = {
         mark=b'"usage"', find=_find_interactions, is_final=_is_final_interaction, is_field=True
     ),
     "ollama_chat": _UsageFormat(mark=b'eval_count"', find=_find_ollama),
-    "bedrock": _UsageFormat(mark=b'"usage"', find=_find_chat, is_field=True),
+    "bedrock": _UsageFormat(mark=b'"usage"', find=_find_bedrock, is_field=True),
 }
 """By protocol."""
 

@@ -24,6 +24,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     UserCanister,
 )
+from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.providers.assembly import Assembler
@@ -105,7 +106,6 @@ MESSAGES: dict[str, Any] = {
         ]
     },
     "no parts": {"content": []},
-    "content of another kind": {"content": {"a": 1}},
     "sound without words": {"content": None, "audio": {"id": "a", "data": "UklG"}},
 }
 
@@ -119,6 +119,17 @@ def test_an_unusual_message_round_trips(message: Any) -> None:
 
     assert mean(written.value) == mean(body)
     assert written.losses == response.losses == ()
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1, 2], 3])
+def test_a_value_in_place_of_a_text_becomes_its_json(value: Any) -> None:
+    """Cloudflare parses the JSON that its models write by a schema."""
+    response = assemble(
+        Decoder(provider="vendor"), None, compose({"role": "assistant", "content": value})
+    )
+
+    assert json.loads(response.text) == value
+    assert [loss.kind for loss in response.losses] == [LossKind.COERCED]
 
 
 @pytest.mark.parametrize("name", ["id", "object", "created", "model", "usage"])

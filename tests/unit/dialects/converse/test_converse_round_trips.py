@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from strategies.answers import answers, questions, reduce_origin
 from strategies.messages import errors_of, survey_error_classes
-from vibe_llms.dialects import converse
+from vibe_llms.dialects import converse, messages
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -46,6 +46,7 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.wire.sse import SseFramer
 
 UNKNOWN = ModelAttributes(
@@ -298,6 +299,28 @@ def test_an_invalid_request_is_located(body: Any, place: str) -> None:
 def produce_request(*contents: AnyContent | str) -> Request:
     """Make a request."""
     return Request(canisters=[UserCanister(contents)])
+
+
+def test_the_loss_of_a_compaction_is_reported_once() -> None:
+    """It comes with the answer, and its canisters show it, too."""
+    block = {"type": "compaction", "content": "They talked about rivers."}
+    native = {"id": "m", "type": "message", "role": "assistant", "model": "model",
+              "content": [block], "stop_reason": "compaction", "usage": {}}  # fmt: skip
+    assembler = Assembler(provider="far", model="model", protocol="messages")
+    for event in messages.Decoder(provider="far", model="model").decode_response(
+        json.dumps(native).encode()
+    ):
+        assembler.feed(event)
+    response = assembler.produce_response(REQUEST, duration_seconds=1.0, first_seconds=None)
+    relayed = RelayedAssembler("far:model", "remote")
+    for event in produce_decoder().decode_response(
+        msgspec.json.encode(converse.nativize_response(response).value)
+    ):
+        relayed.feed(event)
+    again = relayed.produce_response(REQUEST, duration_seconds=1.0, first_seconds=None)
+
+    assert "has compacted" in response.losses[0].reason
+    assert again.losses == response.losses
 
 
 def produce_decoder() -> converse.Decoder:

@@ -128,8 +128,9 @@ class MessageReader:
                 self._add("text", content)
         elif isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
             self._read_parts(content, is_complete=is_complete)
-        elif content:
-            self._message_fields["content"] = content
+        elif content:  # Cloudflare parses what it has written by a schema
+            self.report_loss("content", "the value was converted to text", LossKind.COERCED)
+            self._add("text", write_json(content))
 
     def _read_rest(self, message: Mapping[str, Any], *, is_complete: bool) -> None:
         """Decode all fields except text: audio, images, sources, calls, and unknown ones."""

@@ -25,6 +25,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
 from vibe_llms.dialects.decoding import ResponseDecoder, read_text
 from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
+from vibe_llms.dialects.openai_usage import find_chunk_usage
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     NativeEvent,
@@ -234,12 +235,7 @@ class Decoder(ResponseDecoder):
         append_piece(other, piece)
 
     def _read_usage(self, chunk: Mapping[str, Any]) -> None:
-        native = chunk.get("usage")
-        if not native:  # Groq and Moonshot put it into another object
-            for owner in (chunk.get("x_groq"), *(chunk.get("choices") or ())):
-                if isinstance(owner, dict):
-                    native = native or owner.get("usage")
-        if native and isinstance(native, Mapping):
+        if native := find_chunk_usage(chunk):
             usage = normalize_usage(native)
             if usage != self._usage:  # some repeat it with every chunk
                 self._usage = usage

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
+
 from vibe_llms.dialects.buckets import read_counts, split_count
 from vibe_llms.dialects.extras import write_json
 from vibe_llms.messages.canisters import Usage
@@ -12,9 +14,24 @@ from vibe_llms.messages.trusting import trusted
 
 _make_usage: Final = trusted(Usage)
 
+_SEPARATE_ITERATIONS: Final = frozenset({"advisor_message", "compaction"})
+"""Iterations whose tokens are billed, and which the counts of the answer do not include."""
+
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
-    """Return the usage. Cached input is counted separately; the output includes reasoning."""
+    """Return the usage. Cached input is counted separately; the output includes reasoning.
+
+    A compaction of the conversation and the advice of another model are added.
+    """
+    usage = _normalize_counts(native)
+    iterations = native.get("iterations")
+    for each in iterations if isinstance(iterations, list) else ():
+        if isinstance(each, Mapping) and each.get("type") in _SEPARATE_ITERATIONS:
+            usage = attrs.evolve(usage + _normalize_counts(each), native=usage.native)
+    return usage
+
+
+def _normalize_counts(native: Mapping[str, Any]) -> Usage:
     input_count, output_count, cached, cache_writes = read_counts(
         native,
         "input_tokens",

@@ -1,4 +1,4 @@
-"""The usage of a complete answer is read from the field of its outermost object."""
+"""The usage of a passthrough answer is read, wherever the vendor reports it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.daemons.gateway.usage_extraction import read_usage
+from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor, read_usage
+from vibe_llms.foundation.limits import Limits
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 OTHER = {"prompt_tokens": 30, "completion_tokens": 40, "total_tokens": 70}
@@ -45,3 +46,28 @@ def test_a_broken_answer_has_no_usage() -> None:
     body = json.dumps({"data": [], "usage": USAGE}).encode()
 
     assert read_usage("chat_completions", body[:-3]) is None
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"choices": [], "usage": USAGE},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": USAGE},
+        {
+            "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+            "x_groq": {"id": "r", "usage": USAGE},
+        },
+        {
+            "choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": USAGE}]
+        },  # Moonshot
+    ],
+)
+def test_usage_of_a_stream_is_read_wherever_a_vendor_reports_it(chunk: dict[str, Any]) -> None:
+    extractor = UsageExtractor("chat_completions", Limits(), "sse")
+    extractor.feed(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+
+    usage = extractor.find_usage()
+
+    assert usage is not None
+    assert (usage.total_input_tokens, usage.total_output_tokens) == (3, 4)
+    assert extractor.is_whole
