@@ -159,6 +159,7 @@ async def test_every_vendors_search_has_the_same_contents(
     assert [source.url for source in sources] == [url for _, url in SOURCES]
     if vendor != "openai_responses":  # which gives no titles
         assert [(source.title, source.url) for source in sources] == SOURCES
+    assert response.text == "The web says so."
     text = answer.content[0]  # Gemini may add an empty one with its signature
     assert isinstance(text, TextualContent)
     assert (text.text, [each.url for each in text.citations]) == (
@@ -184,7 +185,7 @@ async def test_every_vendors_code_has_the_same_contents(
     assert "print(1)" in call.arguments
     assert text_of(result) == "1\n"
     assert result.is_error is (failed and vendor != "openai_responses")  # which has no such mark
-    assert text_of(answer) == "One."
+    assert text_of(answer) == response.text == "One."
 
 
 @vendors

@@ -9,7 +9,7 @@ from vibe_llms.engine.tails import read_tail
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, Usage
-from vibe_llms.messages.views import add_usages, text_of, usage_of
+from vibe_llms.messages.views import add_usages, answer_text, text_of, usage_of
 
 
 @frozen(kw_only=True, eq=False)
@@ -42,7 +42,7 @@ class RunOutcome(RunEnding):
     @property
     def text(self) -> str:
         """The answer: the final result, or the text of the last turn."""
-        return text_of(self.answer if self.final is None else self.final)
+        return answer_text(self.answer) if self.final is None else text_of(self.final)
 
     @property
     def is_answered(self) -> bool:

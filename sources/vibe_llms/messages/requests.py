@@ -28,7 +28,7 @@ from vibe_llms.messages.field_types import conform_fields, ensure_members, evolv
 from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.server_tools import ServerTool
-from vibe_llms.messages.views import add_usages, text_of
+from vibe_llms.messages.views import add_usages, answer_text
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 """Roles of a last canister that a model can answer."""
@@ -350,6 +350,8 @@ class Response:
 
     @property
     def text(self) -> str:
-        """The text of the answer, without reasoning."""
+        """The text of the answer, without reasoning and results of the vendor's tools."""
         canisters = self.canisters
-        return text_of(canisters[0] if len(canisters) == 1 else canisters)  # usually one
+        if len(canisters) == 1 and canisters[0].role == "assistant":  # as usual
+            return canisters[0].text
+        return answer_text(canisters)

@@ -67,6 +67,11 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
     return canisters.text
 
 
+def answer_text(canisters: Iterable[AnyCanister]) -> str:
+    """Return the text that a model wrote, without the results of tools that its vendor executed."""
+    return text_of([each for each in canisters if each.role == "assistant"])
+
+
 _MIN_CANISTERS: Final = 16
 """Canisters of a conversation whose contents are remembered: of fewer, they are found as fast."""
 

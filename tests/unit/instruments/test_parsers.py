@@ -26,6 +26,7 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
+    Owner,
     ResultCanister,
     StopReason,
     SupervisorCanister,
@@ -153,6 +154,18 @@ def test_an_answer_becomes_a_value_of_any_kind(kind: Any, written: str, value: A
 def test_a_value_is_found_in_a_text_where_it_is_clear(text: str, kind: Any, value: Any) -> None:
     """A fence, prose around it, a comma too many, the object around it forgotten."""
     assert Parser[Any](kind).read(text) == value
+
+
+def test_the_result_of_a_vendors_tool_is_not_the_answer() -> None:
+    """It may be JSON, too, and comes first."""
+    city = '{{"name": "{}", "people": 3}}'
+    turn = [
+        InvocationCanister(invocation_id="1", name="code_execution", owner=Owner.VENDOR),
+        ResultCanister(city.format("Rome"), invocation_id="1", owner=Owner.VENDOR),
+        AssistantCanister(city.format("Oslo")),
+    ]
+
+    assert Parser(City).read(turn) == City("Oslo", 3)
 
 
 @pytest.mark.parametrize(

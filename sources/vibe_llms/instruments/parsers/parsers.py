@@ -39,7 +39,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.messages.views import text_of
+from vibe_llms.messages.views import answer_text, text_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.schema_features import survey_features
 from vibe_llms.providers.interfaces import AsyncStream
@@ -280,7 +280,7 @@ class Parser(Generic[T]):
         if len(different_arguments) > 1:
             rule = f"was given {len(different_arguments)} times, with different values"
             raise InvalidAnswer(ArgumentFault(path="answer", rule=rule))
-        return next(iter(different_arguments), "") or text_of(canisters)
+        return next(iter(different_arguments), "") or answer_text(canisters)
 
     def produce_error(
         self, answers: Sequence[Answer | Sequence[AnyCanister] | str], invalid: InvalidAnswer

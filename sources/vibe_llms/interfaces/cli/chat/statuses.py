@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason
-from vibe_llms.messages.views import text_of
+from vibe_llms.messages.views import answer_text
 
 CONTINUE_MESSAGE = "Continue where you stopped."
 """The message sent in the user's name to continue an answer."""
@@ -42,7 +42,7 @@ def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
         return ChatStatus.UNANSWERED
     tail = read_tail(canisters[:end])
     if tail.is_broken_off:
-        text = text_of(canisters[tail.start : end])
+        text = answer_text(canisters[tail.start : end])
         return ChatStatus.INTERRUPTED if text else ChatStatus.BROKEN
     if tail.is_paused or not tail.ends_with_assistant:
         return ChatStatus.UNFINISHED

@@ -217,11 +217,11 @@ def _add_case(store: ConversationStore, summary: RunSummary, data: Path, suite: 
         add_run(suite, name, data, expected="", kind="task", subject=place)
         return
     from vibe_llms.engine.tails import read_tail
-    from vibe_llms.messages.views import text_of
+    from vibe_llms.messages.views import answer_text
 
     canisters = store.read(summary.id).canisters
-    turn = [each for each in canisters[read_tail(canisters).start :] if each.role == "assistant"]
-    add_run(suite, name, data, expected=text_of(turn), kind="model", subject=summary.model)
+    expected = answer_text(canisters[read_tail(canisters).start :])
+    add_run(suite, name, data, expected=expected, kind="model", subject=summary.model)
 
 
 def _compose_argument(
