@@ -366,7 +366,15 @@ def test_a_turn_with_invocations_round_trips() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [{"role": 5}, {"role": ["user"]}, {"content": "x"}, "text", {"role": "tool"}]
+    "message",
+    [
+        {"role": 5},
+        {"role": ["user"]},
+        {"content": "x"},
+        "text",
+        {"role": "tool"},
+        {"role": "user", "content": [{"role": "user", "content": "x"}]},
+    ],
 )
 def test_an_invalid_message_is_located(message: Any) -> None:
     """The error has its path."""

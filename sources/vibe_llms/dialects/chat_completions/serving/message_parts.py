@@ -93,9 +93,12 @@ def read_part(part: Any) -> AnyContent:
 
     Raises:
         TypeError: The value is not a part.
+        KeyError: It has neither a type nor a text.
     """
     if part.__class__ is not dict and not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
+    if part.get("type") is None and part.get("text") is None:
+        raise KeyError("type")
     kind = str(part.get("type", "part"))
     extras = collect_extras(part, ("type", kind))
     read = _READERS.get(kind)
