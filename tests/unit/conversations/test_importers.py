@@ -39,7 +39,7 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     StopReason,
 )
-from vibe_llms.messages.contents import ImageContent, ReasoningContent
+from vibe_llms.messages.contents import Citation, ImageContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.views import text_of
 
@@ -166,6 +166,60 @@ def test_chatgpt_archives_in_several_documents_are_read_in_order(tmp_path: Path)
     found = read(write_zip(tmp_path / "export.zip", documents))
 
     assert [text_of(each.value.canisters[0]) for each in found] == sorted(names)
+
+
+def test_chatgpt_keeps_what_it_remembers_draws_and_cites(tmp_path: Path) -> None:
+    """Memory is an instruction; pictures of code are in its result; sources are citations."""
+    memory = {"content_type": "model_editable_context", "model_set_context": "Likes the sea."}
+    empty = {"content_type": "model_editable_context", "model_set_context": ""}
+    photo = {"id": "file_p", "name": "p.png", "mime_type": "image/png"}
+    drawn = {"messages": [{"message_type": "image", "image_url": "file-service://file-d"}]}
+    output = {"content_type": "execution_output", "text": "<Figure>"}
+    page = {"content_type": "sonic_webpage", "url": "https://tides.example", "text": "Noon."}
+    odd = {"content_type": "weather_card", "text": "Wind"}
+    source = {"title": "Tides", "url": "https://tides.example"}
+    references = [{"start_idx": 5, "end_idx": 9, "items": [source, source]}, {"type": "hidden"}]
+    nodes = [
+        make_chatgpt_node("m", "root", "assistant", memory),
+        make_chatgpt_node("e", "m", "assistant", empty),
+        make_chatgpt_node("q", "e", "user", "Draw.", metadata={"attachments": [photo]}),
+        make_chatgpt_node("c", "q", "assistant", "plot()", recipient="python"),
+        make_chatgpt_node(
+            "r", "c", "tool", output, name="python", metadata={"aggregate_result": drawn}
+        ),
+        make_chatgpt_node("s", "r", "assistant", "tides", recipient="web.search"),
+        make_chatgpt_node("w", "s", "tool", page, name="web"),
+        make_chatgpt_node("o", "w", "assistant", odd),
+        make_chatgpt_node(
+            "a", "o", "assistant", "Noon citeX.", metadata={"content_references": references}
+        ),
+    ]
+    pictures = {"file-d.png": b"drawn", "file_p-p.png": b"photo"}
+    archive = {"conversations.json": [make_chatgpt(*nodes)], **pictures}
+    (found,) = read(write_zip(tmp_path / "export.zip", archive))
+
+    assert tell_said(found.value) == [
+        ("supervisor", "Likes the sea."),
+        ("user", "Draw."),
+        ("invocation", ""),
+        ("result", "<Figure>"),
+        ("invocation", ""),
+        ("result", "Noon."),
+        ("assistant", "Wind"),
+        ("assistant", "Noon citeX."),
+    ]
+    canisters = found.value.canisters
+    assert [getattr(canisters[at].content[1], "data", None) for at in (1, 3)] == [
+        b"photo",
+        b"drawn",
+    ]
+    assert canisters[7].content == (
+        TextualContent(
+            "Noon citeX.",
+            citations=[Citation(start=5, end=9, url="https://tides.example", title="Tides")],
+        ),
+    )
+    assert tell_reasons(found) == ["content of the kind 'weather_card' is kept as its text"]
 
 
 def test_a_tree_that_goes_in_circles_comes_to_an_end(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import attrs
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
     make_media,
+    read_count,
     read_list,
     read_moment,
     read_table,
@@ -26,7 +27,7 @@ from vibe_llms.conversations.exchange.exports import Export, open_export
 from vibe_llms.exceptions import CodecError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import Origin, Owner, StopReason
-from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.contents import AnyContent, Citation, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import LossKind, Translation
 
 if TYPE_CHECKING:
@@ -48,8 +49,12 @@ _TEXTS = {
     "tether_browsing_display": "result",
     "system_error": "text",
     "computer_output": "text",
+    "sonic_webpage": "text",
+    "model_editable_context": "model_set_context",
 }
 """The field that has the text, by kind of content."""
+_FIELDS = ("parts", "text", "result", "content")
+"""Fields that may have the text of an unknown kind of content."""
 _MIME_TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",
@@ -121,16 +126,20 @@ class _Reader:
                 # the messages.
                 texts = [content.get("user_profile"), content.get("user_instructions")]
                 self.draft.add_supervisor([TextualContent(text) for text in texts if text])
+            case "assistant" | "system" if kind == "model_editable_context":
+                # What the service remembers of the user.
+                self.draft.add_supervisor(self._read_contents(node, kind, content))
             case "user":
-                attached = self._read_attachments(node, read_tables(metadata.get("attachments")))
+                attached = self._read_attachments(node, content, metadata)
                 self.draft.add_user([*self._read_contents(node, kind, content), *attached])
             case "system":
                 self.draft.add_supervisor(self._read_contents(node, kind, content))
             case "assistant":
                 self._set_origin(message, metadata)
-                self._read_answer(node, kind, content, read_text(message.get("recipient")))
+                self._read_answer(node, kind, content, message)
             case "tool":
-                self._read_result(node, kind, content, read_text(author.get("name")))
+                pictures = self._read_pictures(node, metadata)
+                self._read_result(node, kind, content, read_text(author.get("name")), pictures)
             case None if not message:
                 pass  # the root of the tree
             case role:
@@ -151,7 +160,10 @@ class _Reader:
             native_stop_reason=native,
         )
 
-    def _read_answer(self, node: str, kind: str, content: dict[str, Any], recipient: str) -> None:
+    def _read_answer(
+        self, node: str, kind: str, content: dict[str, Any], message: dict[str, Any]
+    ) -> None:
+        recipient = read_text(message.get("recipient"))
         if kind == "thoughts":
             for thought in read_tables(content.get("thoughts")):
                 summary = read_text(thought.get("summary"))
@@ -162,6 +174,13 @@ class _Reader:
             return
         contents = self._read_contents(node, kind, content)
         if recipient in ("", "all"):
+            citations = _read_citations(read_table(message.get("metadata")))
+            texts = [each for each in contents if isinstance(each, TextualContent)]
+            if citations and len(texts) == 1:  # the spans are those of the whole text
+                at = contents.index(texts[0])
+                contents[at] = attrs.evolve(texts[0], citations=citations)
+            elif citations:
+                self._add_loss(node, "the sources of an answer with several parts")
             self.draft.add_answer(contents)
             return
         text = "\n".join(each.text for each in contents if isinstance(each, TextualContent))
@@ -172,11 +191,20 @@ class _Reader:
         # execute the call.
         self.draft.add_invocation(node, recipient, text, arguments_format, Owner.VENDOR)
 
-    def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:
-        contents = self._read_contents(node, kind, content)
+    def _read_result(
+        self,
+        node: str,
+        kind: str,
+        content: dict[str, Any],
+        name: str,
+        pictures: list[AnyContent],
+    ) -> None:
+        contents = [*self._read_contents(node, kind, content), *pictures]
         if not contents:
             return
-        call = self.pending.pop(name, None)
+        # Some results name the tool without its function.
+        parts = (each for each in self.pending if each.partition(".")[0] == name)
+        call = self.pending.pop(name if name in self.pending else next(parts, name), None)
         if call is None:  # a result must have a call, so this one becomes a document
             self.draft.add_document(contents, name or None)
         else:
@@ -186,13 +214,17 @@ class _Reader:
 
     def _read_contents(self, node: str, kind: str, content: dict[str, Any]) -> list[AnyContent]:
         field = _TEXTS.get(kind)
-        if field is None:
-            reason = f"content of the kind {kind!r} has no counterpart"
-            if kind == "reasoning_recap":
-                reason = "a summary of reasoning"
-            if content:
-                self._add_loss(node, reason)
+        if kind == "reasoning_recap":
+            self._add_loss(node, "a summary of reasoning")
             return []
+        if field is None:
+            field = next((each for each in _FIELDS if content.get(each)), "")
+            reason = f"content of the kind {kind!r} has no counterpart"
+            if field:
+                reason = f"content of the kind {kind!r} is kept as its text"
+                self._add_loss(node, reason, LossKind.COERCED)
+            elif content:
+                self._add_loss(node, reason)
         value = content.get(field)
         contents: list[AnyContent] = []
         for part in read_list(value) if field == "parts" else [value]:
@@ -223,14 +255,31 @@ class _Reader:
             self._add_loss(node, f"a part of the kind {kind!r} has no counterpart")
         return []
 
-    def _read_attachments(self, node: str, attachments: list[dict[str, Any]]) -> list[AnyContent]:
+    def _read_attachments(
+        self, node: str, content: dict[str, Any], metadata: dict[str, Any]
+    ) -> list[AnyContent]:
+        """Read attached files, without the pictures that are among the parts of the message."""
+        parts = read_tables(content.get("parts"))
+        shown = [read_text(part.get("asset_pointer")) for part in parts]
         contents: list[AnyContent] = []
-        for attachment in attachments:
+        for attachment in read_tables(metadata.get("attachments")):
             mime_type = read_text(attachment.get("mime_type") or attachment.get("mimeType"))
-            if mime_type.startswith("image/"):
-                continue  # it is also among the parts
             identity = read_text(attachment.get("id"))
-            contents += self._read_media(node, identity, mime_type, "file")
+            is_image = mime_type.startswith("image/")
+            if is_image and any(identity in pointer for pointer in shown):
+                continue
+            kind = "image" if is_image else "file"
+            contents += self._read_media(node, identity, mime_type, kind)
+        return contents
+
+    def _read_pictures(self, node: str, metadata: dict[str, Any]) -> list[AnyContent]:
+        """Read the pictures that the code interpreter has drawn."""
+        messages = read_tables(read_table(metadata.get("aggregate_result")).get("messages"))
+        contents: list[AnyContent] = []
+        for message in messages:
+            if message.get("message_type") == "image":
+                pointer = read_text(message.get("image_url")).partition("://")[2]
+                contents += self._read_media(node, pointer, "", "image")
         return contents
 
     def _read_media(self, node: str, identity: str, mime_type: str, kind: str) -> list[AnyContent]:
@@ -245,6 +294,19 @@ class _Reader:
         )
         mime_type = mime_type or _MIME_TYPES.get(name.rpartition(".")[2].lower(), fallback)
         return [make_media(mime_type, data=data, name=name)]
+
+
+def _read_citations(metadata: dict[str, Any]) -> list[Citation]:
+    """Read the sources of an answer, with the spans of the marks that refer to them."""
+    citations = []
+    for reference in read_tables(metadata.get("content_references")):
+        span = read_count(reference.get("start_idx")), read_count(reference.get("end_idx"))
+        for item in read_tables(reference.get("items")) or [reference]:
+            url, title = read_text(item.get("url")), read_text(item.get("title"))
+            if url:
+                start, end = span if None not in span else (None, None)
+                citations.append(Citation(start=start, end=end, url=url, title=title or None))
+    return list(dict.fromkeys(citations))
 
 
 def _find_path(mapping: dict[str, Any], current: object) -> list[str]:

@@ -14,6 +14,7 @@ import attrs
 
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
+    read_count,
     read_list,
     read_moment,
     read_table,
@@ -209,18 +210,13 @@ def _read_text_block(block: dict[str, Any]) -> list[AnyContent]:
         if url or title:
             citations.append(
                 Citation(
-                    start=_read_index(each.get("start_index")),
-                    end=_read_index(each.get("end_index")),
+                    start=read_count(each.get("start_index")),
+                    end=read_count(each.get("end_index")),
                     url=url or None,
                     title=title or None,
                 )
             )
     return [TextualContent(text, citations=citations)]
-
-
-def _read_index(value: object) -> int | None:
-    # True is also an int.
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _find_path(messages: list[Any], current: object) -> set[int]:

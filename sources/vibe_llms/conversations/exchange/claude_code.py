@@ -6,18 +6,23 @@ reads the fields of versions 1 and 2, and reports all others as losses.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from vibe_llms.conversations.exchange.claude_code_branches import find_path
+from vibe_llms.conversations.exchange.claude_code_branches import find_hidden, read_first_text
+from vibe_llms.conversations.exchange.claude_code_inputs import (
+    add_input,
+    read_attachment,
+    read_block,
+    read_blocks,
+)
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
-    decode_base64,
     derive_identity,
-    make_media,
     make_native,
     read_count,
     read_list,
@@ -42,7 +47,7 @@ from vibe_llms.messages.contents import (
     ReasoningContent,
     TextualContent,
 )
-from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.messages.losses import Translation
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -56,6 +61,9 @@ _SYNTHETIC: Final = "<synthetic>"
 
 _TITLES: Final = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 """Field of the title by the type of its line; the last type wins."""
+
+_ABSORBED: Final = "absorbed_mid_turn"
+"""Why a queued message was removed from the queue: the model received it."""
 
 _STOP_REASONS: Final = {
     "end_turn": StopReason.ANSWERED,
@@ -103,6 +111,7 @@ class _File:
         threads: dict[str, list[int]] = {}
         agents: dict[str, str] = {}
         known: set[str] = set()
+        titles: list[tuple[int, str, str, str]] = []
         for number, record in read_lines(self.path):
             if record is None:
                 self.skipped[number] = "a damaged line"
@@ -113,12 +122,19 @@ class _File:
                 continue
             known.add(identity)
             if field := _TITLES.get(read_text(record.get("type"))):
-                self.titles[record["type"]] = read_text(record.get(field))
+                leaf = read_text(record.get("leafUuid"))
+                titles.append((number, record["type"], leaf, read_text(record.get(field))))
                 continue
             agent = _find_agent(record, agents)
             threads.setdefault(agent, []).append(len(self.records))
             self.records.append(record)
             self.numbers.append(number)
+        for number, kind, leaf, title in titles:
+            # Some versions write the summaries of all sessions into each file.
+            if leaf and leaf not in known:
+                self.skipped[number] = "a summary of another session"
+            else:
+                self.titles[kind] = title
         threads.setdefault("", [])
         for agent, indices in sorted(threads.items()):
             found = self._read_thread(agent, indices)
@@ -170,12 +186,14 @@ class _Thread:
         records: The lines, with their numbers.
         origins: Origins of the answers, by the ids of their messages.
         names: Names of the tools, by the ids of their calls.
+        queued: Number of attachments for queued messages, by their texts.
     """
 
     draft: Draft
     records: Sequence[tuple[int, dict[str, Any]]]
     origins: dict[str, Origin] = attrs.field(factory=dict)
     names: dict[str, str] = attrs.field(factory=dict)
+    queued: Counter[str] = attrs.field(factory=Counter)
 
     def read(self) -> None:
         for _, record in self.records:
@@ -183,22 +201,32 @@ class _Thread:
             if record.get("type") == "assistant" and read_text(message.get("id")):
                 # Each line of an answer repeats its usage; the last one has the final numbers.
                 self._update_origin(message)
-        shown = find_path([record for _, record in self.records])
+            attachment = read_table(record.get("attachment"))
+            if attachment.get("type") == "queued_command":
+                self.queued[read_first_text(attachment.get("prompt"))] += 1
+        hidden = find_hidden([record for _, record in self.records])
         for index, (number, record) in enumerate(self.records):
             place = f": line {number}"
-            match record.get("type"):
-                case "user" | "assistant" | "attachment" if index not in shown:
-                    self.draft.add_loss(place, "a message on a branch other than the last one")
-                case "user":
-                    self._begin(number, record)
+            self._begin(number, record)
+            match record.get("type"), record.get("subtype"):
+                case (("user" | "assistant" | "attachment" | "queue-operation"), _) if (
+                    reason := hidden.get(index)
+                ):
+                    self.draft.add_loss(place, reason)
+                case "user", _:
                     self._read_user(place, record)
-                case "assistant":
-                    self._begin(number, record)
-                    self._read_answer(place, read_table(record.get("message")))
-                case "attachment":
-                    self._begin(number, record)
-                    self._read_attachment(place, record)
-                case kind:
+                case "assistant", _:
+                    self._read_answer(place, record)
+                case "attachment", _:
+                    read_attachment(self.draft, place, read_table(record.get("attachment")))
+                case "queue-operation", _:
+                    self._read_queue(place, record)
+                case "system", "local_command":
+                    add_input(
+                        self.draft, record, read_blocks(self.draft, place, record.get("content"))
+                    )
+                case kind, subtype:
+                    kind = f"{kind}/{subtype}" if isinstance(subtype, str) else kind
                     self.draft.add_loss(place, f"a line of the kind {kind!r} is not a message")
 
     def _begin(self, number: int, record: Mapping[str, Any]) -> None:
@@ -234,42 +262,31 @@ class _Thread:
             if block.get("type") == "tool_result":
                 self._read_result(spot, block)
             else:
-                contents += self._read_input(spot, block)
+                contents += read_block(self.draft, spot, block)
         if isinstance(record.get("toolUseResult"), (dict, list)):
             self.draft.add_loss(
                 f"{place}.toolUseResult", "the structured form of a result; its text is kept"
             )
         if record.get("isCompactSummary") is True:
             self.draft.add_document(contents, "Summary of the conversation so far")
-        elif record.get("isMeta") is True:
-            self.draft.add_document(contents, "Claude Code")
         else:
-            self.draft.add_user(contents)
+            add_input(self.draft, record, contents)
 
-    def _read_input(self, place: str, block: Mapping[str, Any]) -> list[AnyContent]:
-        """Read a block of the user or of a result."""
-        source = read_table(block.get("source"))
-        match block.get("type"), source.get("type"):
-            case "text", _:
-                text = read_text(block.get("text"))
-                return [TextualContent(text)] if text else []
-            case (("image" | "document"), "base64") if data := decode_base64(source.get("data")):
-                title = read_text(block.get("title")) or None
-                return [make_media(read_text(source.get("media_type")), data=data, name=title)]
-            case (("image" | "document"), "url") if url := read_text(source.get("url")):
-                kind = "image/*" if block["type"] == "image" else "application/pdf"
-                return [make_media(kind, data=None, url=url)]
-        self.draft.add_loss(
-            place, f"a block of the kind {block.get('type')!r} is kept as JSON", LossKind.COERCED
-        )
-        return [TextualContent(write_json(block))]
+    def _read_queue(self, place: str, record: Mapping[str, Any]) -> None:
+        """Read a message that was queued while the model worked.
+
+        Older versions store it only here, once it is removed from the queue.
+        """
+        text = read_first_text(record.get("content"))
+        is_sent = record.get("operation") == "remove" and text
+        if not is_sent or record.get("reason") not in (None, _ABSORBED) or self.queued[text] > 0:
+            self.queued[text] -= 1 if is_sent else 0
+            self.draft.add_loss(place, "a line of the kind 'queue-operation' is not a message")
+            return
+        add_input(self.draft, record, read_blocks(self.draft, place, record.get("content")))
 
     def _read_result(self, place: str, block: Mapping[str, Any]) -> None:
-        value = block.get("content")
-        pieces = [{"type": "text", "text": value}] if isinstance(value, str) else read_list(value)
-        contents: list[AnyContent] = []
-        for number, piece in enumerate(map(read_table, pieces)):
-            contents += self._read_input(f"{place}.content[{number}]", piece)
+        contents = read_blocks(self.draft, f"{place}.content", block.get("content"))
         identity = read_text(block.get("tool_use_id"))
         if identity not in self.names:  # a result must have a call
             self.draft.add_document(contents, "Result of an unknown call")
@@ -282,7 +299,8 @@ class _Thread:
             owner=Owner.OURS,
         )
 
-    def _read_answer(self, place: str, message: Mapping[str, Any]) -> None:
+    def _read_answer(self, place: str, record: Mapping[str, Any]) -> None:
+        message = read_table(record.get("message"))
         is_synthetic = message.get("model") == _SYNTHETIC
         origin = self.origins.get(read_text(message.get("id")))
         self.draft.begin_turn(read_text(message.get("id")))
@@ -301,16 +319,8 @@ class _Thread:
             arguments = write_json(block.get("input") or {})
             self.draft.add_invocation(identity, name, arguments, "json", Owner.OURS)
         self.draft.add_answer(contents)
-        if message.get("isApiErrorMessage") is True:
+        if record.get("isApiErrorMessage") is True:
             self.draft.add_loss(place, "that an answer is an error of the API")
-
-    def _read_attachment(self, place: str, record: Mapping[str, Any]) -> None:
-        attachment = read_table(record.get("attachment"))
-        kind = read_text(attachment.get("type")) or "attachment"
-        self.draft.add_loss(
-            place, f"an attachment of the kind {kind!r} is kept as JSON", LossKind.COERCED
-        )
-        self.draft.add_document([TextualContent(write_json(attachment))], kind)
 
 
 def _is_calling(origin: Origin | None) -> bool:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from vibe_llms.conversations.exchange.codex_usage import TurnLedger
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
+    derive_identity,
     make_media,
     make_native,
-    read_count,
     read_list,
     read_moment,
     read_table,
@@ -31,15 +32,9 @@ from vibe_llms.conversations.exchange.session_files import (
     read_lines,
     survey_files,
 )
+from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.messages.canisters import (
-    AssistantCanister,
-    InvocationCanister,
-    Origin,
-    Owner,
-    StopReason,
-    Usage,
-)
+from vibe_llms.messages.canisters import Origin, Owner
 from vibe_llms.messages.contents import (
     AnyContent,
     NativeContent,
@@ -61,6 +56,10 @@ _CONTEXT: Final = (
     "<user_instructions>",
     "<INSTRUCTIONS>",
     "# AGENTS.md instructions",
+    "<turn_aborted>",
+    "<user_shell_command>",
+    "<subagent_notification>",
+    "<skill>",
 )
 """Beginnings of messages in the user's name that Codex adds."""
 
@@ -68,6 +67,9 @@ _SHOWN_AGAIN: Final = frozenset(
     {"user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content"}
 )
 """Events that repeat an item."""
+
+_REPEATED_ITEMS: Final = frozenset({"UserMessage", "AgentMessage", "Reasoning"})
+"""Items of newer events that repeat an item."""
 
 
 def recognize_codex(path: Path) -> bool:
@@ -94,8 +96,11 @@ class _Reader:
         provider: The provider of its answers.
         model: The model of its answers.
         names: Names of the tools, by the ids of their calls.
-        turn: Positions of the canisters of the model's last turn.
-        is_open: Whether the model's next item belongs to that turn.
+        ledger: Turns of the model.
+        is_open: Whether the model's next item belongs to the last turn.
+        title: Title of the session.
+        instructions: The last instructions of the session; a fork repeats them.
+        parent: The session that a subagent works for.
     """
 
     path: Path
@@ -103,8 +108,11 @@ class _Reader:
     provider: str = _PROVIDERS[""]
     model: str = "unknown"
     names: dict[str, str] = attrs.field(factory=dict)
-    turn: list[int] = attrs.field(factory=list)
+    ledger: TurnLedger = attrs.field(factory=TurnLedger)
     is_open: bool = False
+    title: str | None = None
+    instructions: str = ""
+    parent: str = ""
 
     def read(self) -> Translation[Conversation]:
         for number, line in read_lines(self.path):
@@ -119,7 +127,9 @@ class _Reader:
                 kind = "session_meta"
             self.draft.begin(f"line {number}", read_moment(line.get("timestamp")))
             self._read_line(place, kind, payload)
-        return self.draft.finish(None)
+        self.ledger.settle(self.draft)
+        tags = [f"{PART_TAG}{derive_identity(SOURCE, self.parent)}"] if self.parent else []
+        return self.draft.finish(self.title, tags=tags)
 
     def _read_line(self, place: str, kind: str, payload: Mapping[str, Any]) -> None:
         match kind:
@@ -127,8 +137,13 @@ class _Reader:
                 self._read_session(payload)
             case "turn_context":
                 self.model = read_text(payload.get("model")) or self.model
+                self.ledger.is_announced = False
             case "response_item":
                 self._read_item(place, payload)
+                self.ledger.is_announced = False
+            case "token_usage_record":
+                total, response_id = payload.get("thread_token_usage"), payload.get("response_id")
+                self._count(payload.get("usage"), total, response_id)
             case "compacted":
                 self._read_summary(place, payload)
             case "event_msg":
@@ -140,12 +155,15 @@ class _Reader:
         identity = read_text(payload.get("id")) or read_text(payload.get("session_id"))
         if identity and self.draft.key == self.path.stem:  # a fork repeats its parent's line
             self.draft.key = identity
+            self.parent, agent = _find_parent(payload)
+            self.title = f"Subagent {agent}" if agent else self.title
         self.draft.created = self.draft.created or read_moment(payload.get("timestamp"))
         provider = read_text(payload.get("model_provider"))
         self.provider = _PROVIDERS.get(provider, provider)
         instructions = payload.get("base_instructions") or payload.get("instructions")
         text = read_text(read_table(instructions).get("text")) or read_text(instructions)
-        if text:
+        if text and text != self.instructions:
+            self.instructions = text
             self.draft.add_supervisor([TextualContent(text)])
 
     def _read_summary(self, place: str, payload: Mapping[str, Any]) -> None:
@@ -182,11 +200,12 @@ class _Reader:
 
     def _read_input(self, place: str, item: Mapping[str, Any]) -> None:
         self.is_open = False
+        self.ledger.begin_question()
         contents = self._read_contents(place, item.get("content"))
         first = contents[0].text if contents and isinstance(contents[0], TextualContent) else ""
         if item.get("role") in ("system", "developer"):
             self.draft.add_supervisor(contents)
-        elif first.lstrip().startswith(_CONTEXT):
+        elif first.lstrip().startswith(_CONTEXT) or _is_added(item):
             self.draft.add_document(contents, "Codex")
         else:
             self.draft.add_user(contents)
@@ -209,20 +228,21 @@ class _Reader:
     def _begin_answer(self) -> None:
         if not self.is_open:
             self.draft.begin_turn()
-            self.turn, self.is_open = [], True
+            self.ledger.begin_turn()
+            self.is_open = True
             self.draft.origin = Origin(provider=self.provider, model=self.model, protocol=_PROTOCOL)
 
     def _answer(self, contents: list[AnyContent]) -> None:
         self._begin_answer()
         start = len(self.draft.canisters)
         self.draft.add_answer(contents)
-        self.turn += range(start, len(self.draft.canisters))
+        self.ledger.turns[-1].positions += range(start, len(self.draft.canisters))
 
     def _call(self, item: Mapping[str, Any], arguments: str, form: str) -> None:
         self._begin_answer()
         identity = read_text(item.get("call_id")) or read_text(item.get("id"))
         self.names[identity] = read_text(item.get("name")) or "unknown"
-        self.turn.append(len(self.draft.canisters))
+        self.ledger.turns[-1].positions.append(len(self.draft.canisters))
         self.draft.add_invocation(identity, self.names[identity], arguments, form, Owner.OURS)
 
     def _read_result(self, place: str, item: Mapping[str, Any]) -> None:
@@ -246,31 +266,44 @@ class _Reader:
     def _read_event(self, place: str, event: Mapping[str, Any]) -> None:
         kind = read_text(event.get("type"))
         if kind == "token_count":
-            usage = read_table(read_table(event.get("info")).get("last_token_usage"))
-            if usage:
-                self._set_usage(_read_usage(usage))
-                self.is_open = False
+            info = read_table(event.get("info"))
+            self._count(info.get("last_token_usage"), info.get("total_token_usage"))
         elif kind == "thread_rolled_back":
             reason = "a rollback: the turns that it removed are kept"
             self.draft.add_loss(place, reason, LossKind.COERCED)
-        elif kind not in _SHOWN_AGAIN:
+        elif kind == "thread_name_updated":
+            self.title = read_text(event.get("thread_name")) or self.title
+        elif kind in _SHOWN_AGAIN:
+            self.ledger.is_announced = kind != "user_message"
+        else:
+            item = read_text(read_table(event.get("item")).get("type"))
+            if item in _REPEATED_ITEMS:
+                return
+            kind = f"{kind}/{item}" if item else kind
             self.draft.add_loss(place, f"an event of the kind {kind!r} is not a message")
 
-    def _set_usage(self, usage: Usage) -> None:
-        """Set the usage of the last turn; the event may be repeated for other numbers."""
-        stop_reason = _find_stop_reason(self.draft, self.turn)
-        for position in self.turn:
-            canister = self.draft.canisters[position]
-            if isinstance(canister, (AssistantCanister, InvocationCanister)):
-                origin = canister.origin
-                if origin is not None and origin.usage is None:
-                    origin = attrs.evolve(origin, usage=usage, stop_reason=stop_reason)
-                    self.draft.canisters[position] = attrs.evolve(canister, origin=origin)
+    def _count(self, usage: object, total: object, response_id: object = None) -> None:
+        if self.ledger.count(usage, total, response_id):
+            self.is_open = False
 
 
-def _find_stop_reason(draft: Draft, turn: list[int]) -> StopReason:
-    roles = {draft.canisters[position].role for position in turn}
-    return StopReason.INVOCATION if "invocation" in roles else StopReason.ANSWERED
+def _find_parent(session: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the session that a subagent works for, and its name; empty for other sessions."""
+    agent = read_table(session.get("source")).get("subagent")
+    spawn = read_table(read_table(agent).get("thread_spawn"))
+    parent = read_text(spawn.get("parent_thread_id")) or read_text(session.get("parent_thread_id"))
+    names = (spawn.get("agent_nickname"), session.get("agent_nickname"), agent)
+    return parent, next(filter(None, map(read_text, names)), parent)
+
+
+def _is_added(item: Mapping[str, Any]) -> bool:
+    """Return whether Codex has added a message in the user's name."""
+    details = read_table(item.get("internal_chat_message_metadata_passthrough"))
+    kinds = {
+        read_text(read_table(each.get("provenance")).get("type"))
+        for each in read_tables(details.get("content_item_metadata"))
+    }
+    return kinds == {"harness"}
 
 
 def _read_reasoning(item: Mapping[str, Any]) -> ReasoningContent:
@@ -288,17 +321,3 @@ def _read_image(url: str) -> AnyContent:
     if found is None:
         return make_media("image/*", data=None, url=url)
     return make_media(found[0], data=found[1])
-
-
-def _read_usage(usage: Mapping[str, Any]) -> Usage:
-    """Read the numbers of tokens; the input includes the cached part, the output the reasoning."""
-    total, cached = (read_count(usage.get(f"{name}_tokens")) for name in ("input", "cached_input"))
-    output = read_count(usage.get("output_tokens"))
-    reasoning = read_count(usage.get("reasoning_output_tokens"))
-    return Usage(
-        input_tokens=None if total is None else max(0, total - (cached or 0)),
-        cache_read_tokens=cached,
-        output_tokens=None if output is None else max(0, output - (reasoning or 0)),
-        reasoning_tokens=reasoning,
-        native=write_json(usage),
-    )

@@ -110,6 +110,9 @@ class _Reader:
                         break
                 case role:
                     self.draft.add_loss(place, f"unknown role {role!r}")
+        if info.get("revert"):
+            reason = "a revert: the messages that it hides are kept"
+            self.draft.add_loss(".revert", reason, LossKind.COERCED)
         parent = read_text(info.get("parentID"))
         tags = [f"{PART_TAG}{derive_identity(SOURCE, parent)}"] if parent else []
         return self.draft.finish(read_text(info.get("title")), tags=tags)
@@ -216,6 +219,9 @@ class _Reader:
         state = read_table(part.get("state"))
         if state.get("status") not in _ENDED:
             return
+        if state.get("metadata"):
+            reason = "the structured form of a result; its text is kept"
+            self.draft.add_loss(f"{place}.state.metadata", reason)
         is_error = state.get("status") == "error"
         text = read_text(state.get("error" if is_error else "output"))
         contents: list[AnyContent] = [TextualContent(text)] if text else []

@@ -128,6 +128,7 @@ def _read_database(path: Path) -> Iterator[Session]:
                     "title": columns.get("title"),
                     "parentID": columns.get("parent_id"),
                     "time": {"created": columns.get("time_created")},
+                    "revert": columns.get("revert"),
                 }
                 yield Session(path.name, info, _read_messages(database, row["id"]))
     except sqlite3.Error as error:

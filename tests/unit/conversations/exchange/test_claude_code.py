@@ -41,7 +41,7 @@ def give(call: str, content: object, **fields: object) -> list[dict[str, object]
 
 SIMPLE = [
     {"type": "file-history-snapshot", "messageId": "u", "snapshot": {}, "isSnapshotUpdate": False},
-    {"type": "summary", "summary": "Old title", "leafUuid": "x"},
+    {"type": "summary", "summary": "Old title", "leafUuid": "aa"},
     {"type": "ai-title", "aiTitle": "Files of a shop", "sessionId": SESSION},
     ask_claude("u", None, "What is here?"),
     answer_claude("a", "u", THINKING),
@@ -134,6 +134,176 @@ def test_a_compaction_keeps_the_messages_before(tmp_path: Path) -> None:
     assert len(found.value) == 9
 
 
+def test_a_summary_names_only_its_own_session(tmp_path: Path) -> None:
+    """Some versions write the summaries of all sessions into each new file."""
+    other = {"type": "summary", "summary": "Taxes", "leafUuid": "of-another-file"}
+    own = {"type": "summary", "summary": "Files", "leafUuid": "b"}
+    lines = [line for line in SIMPLE if line["type"] != "ai-title"]
+    (named,) = read(write_lines(tmp_path / "s.jsonl", *lines, own, other))
+    assert named.value.metadata.name == "Files"
+    (unnamed,) = read(write_lines(tmp_path / "t.jsonl", other, *lines[2:]))
+    assert unnamed.value.metadata.name is None
+    assert tell_reasons(unnamed)[0] == "a summary of another session"
+
+
+def test_a_message_that_was_queued_is_a_question(tmp_path: Path) -> None:
+    """Newer versions attach it, older ones only remove it from the queue; nothing is doubled."""
+    note = "<task-notification>\n<status>completed</status>\n</task-notification>"
+    picture = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+    }
+
+    def queue(operation: str, content: object, **fields: object) -> dict[str, object]:
+        return {"type": "queue-operation", "operation": operation, "content": content, **fields}
+
+    def attach(uuid: str, parent: str, prompt: object, **fields: object) -> dict[str, object]:
+        attachment = {"type": "queued_command", "prompt": prompt, **fields}
+        return make_claude_line("attachment", uuid, parent, attachment=attachment)
+
+    with_picture = [{"type": "text", "text": "And this?"}, picture]
+    lines = [
+        *SIMPLE,
+        queue("enqueue", "Shorter."),
+        queue("remove", "Shorter.", reason="absorbed_mid_turn"),
+        attach("q", "b", "Shorter.", commandMode="prompt"),
+        attach("qq", "q", with_picture, commandMode="prompt", origin={"kind": "human"}),
+        attach("qqq", "qq", note, commandMode="task-notification"),
+        attach("qqqq", "qqq", "Ready.", origin={"kind": "peer"}),
+        queue("remove", "In German.", reason="cancelled"),
+        queue("enqueue", "In French."),
+        queue("remove", "In French."),
+        queue("remove", [{"type": "text", "text": f"{note} 2"}]),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    added = found.value.canisters[8:]
+    assert [(each.role, each.text) for each in added] == [
+        ("user", "Shorter."),
+        ("user", "And this?"),
+        ("document", note),
+        ("document", "Ready."),
+        ("user", "In French."),
+        ("document", f"{note} 2"),
+    ]
+    assert isinstance(added[1].content[1], ImageContent)
+    queued = "a line of the kind 'queue-operation' is not a message"
+    assert tell_reasons(found).count(queued) == 4
+
+
+def test_what_commands_print_is_not_a_question(tmp_path: Path) -> None:
+    printed = "<local-command-stdout>Total cost: 0</local-command-stdout>"
+    system = {"subtype": "local_command", "content": printed, "isMeta": False}
+    lines = [
+        *SIMPLE,
+        ask_claude("c", "b", "<command-name>/cost</command-name>"),
+        make_claude_line("system", "cc", "c", **system),
+        ask_claude("ccc", "cc", "<bash-input>ls</bash-input>"),
+        ask_claude("d", "ccc", "<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>"),
+        make_claude_line("system", "dd", "d", subtype="turn_duration", durationMs=9),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [each.role for each in found.value.canisters[8:]] == [
+        "user", "document", "user", "document"
+    ]  # fmt: skip
+    assert found.value.canisters[9].text == printed
+    assert tell_reasons(found)[-1] == "a line of the kind 'system/turn_duration' is not a message"
+
+
+def test_files_that_a_question_mentions(tmp_path: Path) -> None:
+    def attach(uuid: str, parent: str, kind: str, **file: object) -> dict[str, object]:
+        content = {"type": kind, "file": file}
+        attachment = {"type": "file", "filename": "/srv/shop/a", "content": content}
+        return make_claude_line("attachment", uuid, parent, attachment=attachment)
+
+    lines = [
+        SIMPLE[3],
+        attach("f", "u", "text", filePath="/srv/shop/a", content="import b"),
+        attach("ff", "f", "image", filePath="/srv/shop/a.png", base64=PNG, type="image/png"),
+        attach("fff", "ff", "pdf", filePath="/srv/shop/a.pdf", base64=PNG),
+        attach("ffff", "fff", "notebook", filePath="/srv/shop/a.ipynb", cells=[]),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    text, image, pdf, notebook = found.value.canisters[1:]
+    assert (text.text, getattr(text, "title", "")) == ("import b", "/srv/shop/a")
+    assert isinstance(image.content[0], ImageContent)
+    assert image.content[0].name == "a.png"
+    assert getattr(pdf.content[0], "mime_type", "") == "application/pdf"
+    assert '"cells":[]' in notebook.text
+    assert tell_reasons(found) == ["an attachment of the kind 'file' is kept as JSON"]
+
+
+def test_parallel_work_is_not_a_branch_that_was_left(tmp_path: Path) -> None:
+    """The model goes on after a call; its late result is answered on a branch of its own."""
+    lines = [
+        SIMPLE[3],
+        answer_claude("a", "u", LIST),
+        ask_claude("r", "a", give("toolu_1", "a.py")),
+        make_claude_line("attachment", "h", "r", attachment={"type": "hook_success"}),
+        answer_claude("b", "r", {"type": "text", "text": "Late."}, answer="msg_2"),
+        answer_claude("aa", "a", {"type": "text", "text": "I go on."}, answer="msg_3"),
+        answer_claude("aaa", "aa", READ, answer="msg_3"),
+        ask_claude("rr", "aaa", give("toolu_2", "gone")),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [each.text for each in found.value.canisters if each.role == "assistant"] == [
+        "Late.", "I go on."
+    ]  # fmt: skip
+    assert tell_reasons(found) == ["an attachment of the kind 'hook_success' is kept as JSON"]
+
+
+def test_going_back_after_a_broken_answer_leaves_it(tmp_path: Path) -> None:
+    lines = [
+        SIMPLE[3],
+        answer_claude("a", "u", {"type": "text", "text": "One."}, answer="msg_1"),
+        answer_claude("aa", "a", {"type": "text", "text": "Two."}, answer="msg_2"),
+        ask_claude("v", "a", "Again."),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [each.text for each in found.value.canisters] == ["What is here?", "One.", "Again."]
+    assert tell_reasons(found) == ["a message on a branch other than the last one"]
+
+
+def test_a_line_without_a_parent_does_not_hide_the_lines_before(tmp_path: Path) -> None:
+    """Commands and older compactions have none; a question without one begins anew."""
+    command = ask_claude("c", None, "<command-name>/memory</command-name>")
+    summary = ask_claude("s", None, "This session continues …", isCompactSummary=True)
+    question = ask_claude("v", "s", "And now?")
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *SIMPLE, command, summary, question))
+    assert len(found.value) == 11
+    (fresh,) = read(write_lines(tmp_path / "t.jsonl", *SIMPLE, ask_claude("w", None, "Anew.")))
+    assert [each.text for each in fresh.value.canisters] == ["Anew."]
+
+
+def test_a_compaction_moves_the_last_messages(tmp_path: Path) -> None:
+    """The summary comes before them then, and is said to follow them."""
+    boundary = make_claude_line(
+        "system", "c", None, subtype="compact_boundary", logicalParentUuid="bb"
+    )
+    lines = [
+        *SIMPLE,
+        boundary,
+        ask_claude("s", "c", "This session continues …", isCompactSummary=True),
+        answer_claude("bb", "s", {"type": "text", "text": "Kept."}, answer="msg_3"),
+        ask_claude("v", "bb", "And now?"),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [each.text for each in found.value.canisters[7:]] == [
+        "One file.", "This session continues …", "Kept.", "And now?"
+    ]  # fmt: skip
+
+
+def test_messages_that_a_compaction_repeats_are_kept_once(tmp_path: Path) -> None:
+    lines = [*SIMPLE, ask_claude("v", "b", "Thanks.")]
+    replay = {**ask_claude("v", "b", "Thanks."), "uuid": "another"}
+    after = answer_claude("w", "another", {"type": "text", "text": "Bye."}, answer="msg_3")
+    (before,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines, replay, after))
+    ids = [each.id for each in before.value.canisters]
+    assert [each.id for each in found.value.canisters][:-1] == ids
+    assert found.value.canisters[-1].text == "Bye."
+    assert "a line that repeats an earlier line" in tell_reasons(found)
+
+
 def test_a_missing_parent_does_not_hide_the_lines_before(tmp_path: Path) -> None:
     lines = [*SIMPLE, ask_claude("v", "not-in-this-file", "And now?")]
     (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
@@ -207,11 +377,12 @@ def test_a_reason_that_is_not_stored_follows_from_a_call(tmp_path: Path) -> None
 
 
 def test_an_error_of_the_api_has_no_model(tmp_path: Path) -> None:
-    error = answer_claude(
-        "a", "u", {"type": "text", "text": "API Error: 529"}, model="<synthetic>", answer="x"
-    )
+    text = {"type": "text", "text": "API Error: 529"}
+    error = answer_claude("a", "u", text, model="<synthetic>", answer="x")
+    error["isApiErrorMessage"] = True
     (found,) = read(write_lines(tmp_path / "s.jsonl", SIMPLE[3], error))
     assert found.value.canisters[1].origin is None
+    assert tell_reasons(found) == ["that an answer is an error of the API"]
 
 
 def test_a_repeated_line_is_a_loss(tmp_path: Path) -> None:
@@ -248,6 +419,6 @@ def test_an_error_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OverflowError("too large")
 
     write_lines(tmp_path / "s.jsonl", *SIMPLE)
-    monkeypatch.setattr(claude_code, "find_path", fail)
+    monkeypatch.setattr(claude_code, "find_hidden", fail)
     with pytest.raises(CodecError, match=r"s\.jsonl: too large.*another folder"):
         read(tmp_path)

@@ -69,7 +69,7 @@ SESSION = [
     count(1000, 900, 50, 30),
     make_codex_item("function_call_output", call_id="call_1", output="a.py"),
     make_codex_item("custom_tool_call_output", call_id="call_2", output="Done"),
-    count(7, 7, 7, 7),  # of an answer that has its numbers
+    count(1000, 900, 50, 30),  # again, with other limits
     say("One file."),
     count(1100, 1000, 10, 0),
 ]
@@ -162,6 +162,119 @@ def test_summaries_media_and_unknown_items(tmp_path: Path) -> None:
         "a rollback: the turns that it removed are kept",
         "a line that is not a message",
         "a damaged line",
+    ]
+
+
+def test_numbers_that_precede_their_answer(tmp_path: Path) -> None:
+    """Older versions write all events of an answer before its items."""
+
+    def sum_up(total: int, usage: int) -> dict[str, object]:
+        totals, last = {"input_tokens": total}, {"input_tokens": usage, "output_tokens": 1}
+        info = {"total_token_usage": totals, "last_token_usage": last}
+        return make_codex_line("event_msg", {"type": "token_count", "info": info})
+
+    def show(text: str) -> dict[str, object]:
+        return make_codex_line("event_msg", {"type": "agent_message", "message": text})
+
+    call = make_codex_item("function_call", name="shell", arguments="{}", call_id="c")
+    lines = [
+        META,
+        ask("Hi"),
+        make_codex_line("event_msg", {"type": "token_count", "info": None}),
+        show("I look."),
+        sum_up(10, 10),
+        say("I look."),
+        call,
+        make_codex_item("function_call_output", call_id="c", output="a.py"),
+        sum_up(10, 10),
+        show("One."),
+        sum_up(30, 20),
+        say("One."),
+        sum_up(30, 0),
+        ask("And now?"),
+        say("Nothing."),
+    ]
+    (found,) = read(write_lines(tmp_path / NAME, *lines))
+    answers = [each for each in found.value.canisters if each.role in ("assistant", "invocation")]
+    usages = [each.origin.usage for each in answers if each.origin]
+    assert [each and each.input_tokens for each in usages] == [10, 10, 20, None]
+
+
+def test_newer_records_of_usage(tmp_path: Path) -> None:
+    usage = {
+        "input_tokens": 100,
+        "cached_input_tokens": 60,
+        "cache_write_input_tokens": 30,
+        "output_tokens": 9,
+        "reasoning_output_tokens": 4,
+    }
+    record = {"response_id": "resp_1", "usage": usage, "thread_token_usage": usage}
+    info = {"total_token_usage": usage, "last_token_usage": usage}
+    after = {"total_token_usage": {**usage, "x": 1}, "last_token_usage": {"total_tokens": 6000}}
+    lines = [
+        META,
+        ask("Hi"),
+        say("Hello."),
+        make_codex_line("token_usage_record", record),
+        make_codex_line("event_msg", {"type": "token_count", "info": info}),
+        make_codex_line("event_msg", {"type": "token_count", "info": after}),
+        say("Again."),
+    ]
+    (found,) = read(write_lines(tmp_path / NAME, *lines))
+    first, second = (each.origin for each in found.value.canisters[2:])
+    assert first is not None
+    assert first.usage is not None
+    assert first.response_id == "resp_1"
+    assert (first.usage.input_tokens, first.usage.cache_read_tokens) == (10, 60)
+    assert (first.usage.cache_write_tokens, first.usage.output_tokens) == (30, 5)
+    assert second is not None
+    assert (second.usage, second.response_id) == (None, None)
+    assert found.losses == ()
+
+
+def test_a_named_session_and_its_subagent(tmp_path: Path) -> None:
+    parent = "019a2d7a-41c4-78b1-b7cc-a45d62a89cd5"
+    name = {"type": "thread_name_updated", "thread_id": parent, "thread_name": "Counting files"}
+    write_lines(tmp_path / NAME, *SESSION, make_codex_line("event_msg", name))
+    spawn = {"parent_thread_id": parent, "depth": 1, "agent_nickname": "Dalton"}
+    meta = {"id": "child", "source": {"subagent": {"thread_spawn": spawn}}}
+    lines = [make_codex_line("session_meta", meta), META, ask("Count.")]
+    write_lines(tmp_path / f"rollout-z-{NAME}", *lines, make_codex_line("session_meta", meta))
+    session, agent = read(tmp_path)
+    assert [each.value.metadata.name for each in (session, agent)] == [
+        "Counting files", "Subagent Dalton"
+    ]  # fmt: skip
+    assert session.value.metadata.tags == ()
+    assert agent.value.metadata.tags == (f"of:{session.value.id}",)
+
+
+def test_instructions_that_a_fork_repeats_are_kept_once(tmp_path: Path) -> None:
+    (found,) = read(write_lines(tmp_path / NAME, META, META, ask("Hi")))
+    assert [each.role for each in found.value.canisters] == ["supervisor", "user"]
+
+
+def test_messages_in_the_users_name_are_documents(tmp_path: Path) -> None:
+    details = {"content_item_metadata": [{"provenance": {"type": "harness"}}]}
+    added = make_codex_item(
+        "message",
+        role="user",
+        content=[{"type": "input_text", "text": "The apps are these."}],
+        internal_chat_message_metadata_passthrough=details,
+    )
+    shown = {"type": "item_completed", "item": {"type": "AgentMessage", "id": "m"}}
+    run = {"type": "item_completed", "item": {"type": "CommandExecution", "exit_code": 0}}
+    lines = [
+        META,
+        added,
+        ask("<turn_aborted>\nThe user interrupted."),
+        ask("Go on."),
+        make_codex_line("event_msg", shown),
+        make_codex_line("event_msg", run),
+    ]
+    (found,) = read(write_lines(tmp_path / NAME, *lines))
+    assert [each.role for each in found.value.canisters[1:]] == ["document", "document", "user"]
+    assert [each.reason for each in found.losses] == [
+        "an event of the kind 'item_completed/CommandExecution' is not a message"
     ]
 
 

@@ -154,6 +154,18 @@ def test_another_folder_is_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_what_has_no_counterpart_is_told(tmp_path: Path) -> None:
+    part = call("c1", status="completed", output="no", metadata={"exit": 3})
+    session = {**OPENCODE_SESSION, "revert": {"messageID": "msg_1"}}
+    answer = make_opencode_message("msg_1", "assistant", part)
+    (found,) = read(write_opencode(tmp_path, session, [answer]))
+    assert [(str(each.kind), each.reason) for each in found.losses] == [
+        ("dropped", "the structured form of a result; its text is kept"),
+        ("coerced", "a revert: the messages that it hides are kept"),
+    ]
+    assert len(found.value) == 2
+
+
 def test_a_message_without_the_numbers_of_its_steps(tmp_path: Path) -> None:
     """A single step has the usage of the message; two steps have none, as it is not known whose."""
     end = {"type": "step-finish", "reason": "stop", "tokens": {}}
