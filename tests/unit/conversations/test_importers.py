@@ -336,6 +336,8 @@ def _expect_llm(found: list[Translation[Conversation]]) -> None:
         "assistant",
     ]
     assert [text for _, text in tell_said(greeting)][:2] == ["Be brief.", "Hello there"]
+    assert greeting.canisters[0].timestamp == greeting.canisters[1].timestamp
+    assert greeting.metadata.created == greeting.canisters[1].timestamp
     assert text_of(greeting.canisters[3]) == "And more é"
     origin = greeting.canisters[2].origin  # type: ignore[union-attr]
     assert origin is not None

@@ -42,7 +42,11 @@ class _Reader:
     def read(self) -> Translation[Conversation]:
         identity = str(self.thread["id"])
         self.draft = Draft(llm_rows.SOURCE, identity, f"threads[{identity}]")
-        for message in self._survey_messages():
+        messages = self._survey_messages()
+        # Instructions have no time of their own.
+        moments = (read_moment(self._find_own_turn(each).get("datetime_utc")) for each in messages)
+        self.draft.created = next(filter(None, moments), None)
+        for message in messages:
             self._read_message(message)
         return self.draft.finish(read_text(self.thread.get("name")))
 
@@ -57,6 +61,12 @@ class _Reader:
             messages[digest] = row
             digest = row["parent_hash"]
         return list(messages.values())[::-1]
+
+    def _find_own_turn(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the model call that a message ends, if it is an answer, or else begins."""
+        is_answer = message["role"] == "assistant"
+        column = "tip_message_hash" if is_answer else "parent_message_hash"
+        return self._find_turn(str(message["hash"]), column)
 
     def _find_turn(self, digest: str, column: str) -> dict[str, Any]:
         """Return the model call that begins or ends with a message, preferably of this thread."""
@@ -75,7 +85,7 @@ class _Reader:
     def _read_message(self, message: dict[str, Any]) -> None:
         digest, role = str(message["hash"]), message["role"]
         is_answer = role == "assistant"
-        turn = self._find_turn(digest, "tip_message_hash" if is_answer else "parent_message_hash")
+        turn = self._find_own_turn(message)
         self.draft.begin(digest, read_moment(turn.get("datetime_utc")))
         if is_answer:
             self.draft.origin = llm_rows.make_origin(turn)

@@ -174,6 +174,7 @@ def test_a_message_that_was_queued_is_a_question(tmp_path: Path) -> None:
         queue("enqueue", "In French."),
         queue("remove", "In French."),
         queue("remove", [{"type": "text", "text": f"{note} 2"}]),
+        queue("remove", "Shorter."),
     ]
     (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
     added = found.value.canisters[8:]
@@ -184,6 +185,7 @@ def test_a_message_that_was_queued_is_a_question(tmp_path: Path) -> None:
         ("document", "Ready."),
         ("user", "In French."),
         ("document", f"{note} 2"),
+        ("user", "Shorter."),
     ]
     assert isinstance(added[1].content[1], ImageContent)
     queued = "a line of the kind 'queue-operation' is not a message"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support.stores.sessions import PNG, make_codex_item, make_codex_line, write_lines
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange import import_conversations
@@ -165,39 +167,50 @@ def test_summaries_media_and_unknown_items(tmp_path: Path) -> None:
     ]
 
 
-def test_numbers_that_precede_their_answer(tmp_path: Path) -> None:
-    """Older versions write all events of an answer before its items."""
+def sum_up(total: int, usage: int) -> dict[str, object]:
+    totals, last = {"input_tokens": total}, {"input_tokens": usage, "output_tokens": 1}
+    info = {"total_token_usage": totals, "last_token_usage": last}
+    return make_codex_line("event_msg", {"type": "token_count", "info": info})
 
-    def sum_up(total: int, usage: int) -> dict[str, object]:
-        totals, last = {"input_tokens": total}, {"input_tokens": usage, "output_tokens": 1}
-        info = {"total_token_usage": totals, "last_token_usage": last}
-        return make_codex_line("event_msg", {"type": "token_count", "info": info})
 
-    def show(text: str) -> dict[str, object]:
-        return make_codex_line("event_msg", {"type": "agent_message", "message": text})
+def show(text: str) -> dict[str, object]:
+    return make_codex_line("event_msg", {"type": "agent_message", "message": text})
 
-    call = make_codex_item("function_call", name="shell", arguments="{}", call_id="c")
-    lines = [
-        META,
-        ask("Hi"),
-        make_codex_line("event_msg", {"type": "token_count", "info": None}),
-        show("I look."),
-        sum_up(10, 10),
-        say("I look."),
-        call,
-        make_codex_item("function_call_output", call_id="c", output="a.py"),
-        sum_up(10, 10),
-        show("One."),
-        sum_up(30, 20),
-        say("One."),
-        sum_up(30, 0),
-        ask("And now?"),
-        say("Nothing."),
+
+def run(call_id: str) -> list[dict[str, object]]:
+    """Return a call and its result, as older versions store each of parallel calls."""
+    return [
+        make_codex_item("function_call", name="shell", arguments="{}", call_id=call_id),
+        make_codex_item("function_call_output", call_id=call_id, output="a.py"),
     ]
-    (found,) = read(write_lines(tmp_path / NAME, *lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            [
+                make_codex_line("event_msg", {"type": "token_count", "info": None}),
+                *(show("I look."), sum_up(10, 10), say("I look."), *run("c"), sum_up(10, 10)),
+                *(show("One."), sum_up(30, 20), say("One."), sum_up(30, 0)),
+                *(ask("And now?"), say("Nothing.")),
+            ],
+            [10, 10, 20, None],
+        ),
+        ([sum_up(10, 10), *run("c"), *run("d"), sum_up(30, 20), *run("e")], [10, None, 20]),
+        ([*run("c"), show("One."), sum_up(10, 10), say("One.")], [None, 10]),
+        ([show("I"), sum_up(10, 10), ask("Stop."), say("Yes.")], [None]),
+    ],
+    ids=["sequence", "parallel calls", "without numbers", "aborted"],
+)
+def test_numbers_that_precede_their_answer(
+    tmp_path: Path, lines: list[dict[str, object]], expected: list[int | None]
+) -> None:
+    """Older versions write all events of an answer before its items."""
+    (found,) = read(write_lines(tmp_path / NAME, META, ask("Hi"), *lines))
     answers = [each for each in found.value.canisters if each.role in ("assistant", "invocation")]
     usages = [each.origin.usage for each in answers if each.origin]
-    assert [each and each.input_tokens for each in usages] == [10, 10, 20, None]
+    assert [each and each.input_tokens for each in usages] == expected
 
 
 def test_newer_records_of_usage(tmp_path: Path) -> None:
