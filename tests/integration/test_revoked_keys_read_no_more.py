@@ -14,7 +14,7 @@ from support.daemons.run_daemons import read_frames, serving
 from support.daemons.tool_servers import FixedApplication, connect_sessionless, serve_tools
 from support.gateways.authorizers import KeyAuthorizer
 from support.runs.acting import invoke, say
-from vibe_llms.daemons import access_monitor
+from vibe_llms.daemons import open_streams
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.invocables import FunctionsEnsemble, invocable, produce_invoker
 from vibe_llms.plugins.specification.daemons import Arrival
@@ -28,10 +28,17 @@ class RevokingAuthorizer(KeyAuthorizer):
     def __init__(self) -> None:
         super().__init__()
         self.refused: dict[str, ProviderFault] = {}
+        self.broken: set[str] = set()
         self.was_asked = asyncio.Event()
+        self.slow, self.waits, self.may_answer = "", asyncio.Event(), asyncio.Event()
 
     async def authorize(self, arrival: Arrival) -> KeyAuthorizer.Grant:
         self.was_asked.set()
+        if arrival.credential == self.slow:
+            self.waits.set()
+            await self.may_answer.wait()
+        if arrival.credential in self.broken:
+            raise ValueError("broken")
         if fault := self.refused.get(arrival.credential):
             raise AccessError(fault=fault, detail="No more.")
         return await super().authorize(arrival)
@@ -39,7 +46,7 @@ class RevokingAuthorizer(KeyAuthorizer):
 
 @pytest.fixture(autouse=True)
 def _checks_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_monitor, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(open_streams, "CHECK_SECONDS", 0.01)
 
 
 async def test_events_of_a_run_end_for_a_revoked_key_alone(tmp_path: Path) -> None:
@@ -63,6 +70,32 @@ async def test_events_of_a_run_end_for_a_revoked_key_alone(tmp_path: Path) -> No
             for path, who, stream in ((paths[1], BOB, of_bob), (paths[2], EVE, of_eve)):
                 await daemon.ask("DELETE", path, **who)
                 assert read_frames(await stream.text())[-1][1] == "run.deleted"
+
+
+async def test_a_check_that_lasts_or_fails_delays_no_other(tmp_path: Path) -> None:
+    """It ends the stream of its own client once it is done."""
+    authorizer = RevokingAuthorizer()
+    async with serving(tmp_path, authorizer=authorizer) as daemon:
+        paths = [f"/runs/{await daemon.start([say('Done.')], **who)}" for who in (ANN, BOB, EVE)]
+        urls = [f"{daemon.url}{path}/events" for path in paths]
+        async with (
+            daemon.session.get(urls[0], headers=ANN) as of_ann,
+            daemon.session.get(urls[1], headers=BOB) as of_bob,
+            daemon.session.get(urls[2], headers=EVE) as of_eve,
+        ):
+            authorizer.slow, authorizer.broken = "ann", {"bob"}
+            await authorizer.waits.wait()
+            for who in ("ann", "eve"):
+                authorizer.refused[who] = ProviderFault.AUTHENTICATION
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await of_eve.read()
+            authorizer.broken.clear()
+            authorizer.refused["bob"] = ProviderFault.PERMISSION
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await of_bob.read()
+            authorizer.may_answer.set()
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await of_ann.read()
 
 
 async def test_an_answer_of_a_face_ends_for_a_revoked_key(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from support.daemons.tool_servers import FixedApplication
+from support.gateways.gateways import wait_until
 from support.network.serving import Message
 from vibe_llms.daemons.service import Service
 from vibe_llms.daemons.tools.making import produce_service
@@ -117,5 +118,29 @@ async def test_a_session_ends_when_it_has_heard_what_was_said_before(
             assert await ending[0] == 200
         assert [each.getMessage() for each in caplog.records] == []
         assert await ScriptedUser(service, session).ask("POST", said) == 404
+    finally:
+        await service.stop()
+
+
+async def test_a_stream_of_a_session_ends_when_the_daemon_drains(tmp_path: Path) -> None:
+    """It would last until its client disconnects."""
+
+    @invocable(effect="pure")
+    async def look() -> str:
+        """Looks."""
+        return ""
+
+    service = produce_service(
+        FixedApplication(tmp_path, FunctionsEnsemble("looks", [look])), ToolsSettings()
+    )
+    await service.start()
+    try:
+        listener = ScriptedUser(service, await begin_session(service))
+        listening = asyncio.create_task(listener.ask("GET"))
+        await wait_until(lambda: listener.status or listening.done())
+        assert listener.status == 200
+        service.drain()
+        async with asyncio.timeout(60):
+            await asyncio.wait([listening])
     finally:
         await service.stop()

@@ -14,7 +14,7 @@ from vibe_llms.daemons.agents.faces.serving import FaceParts
 from vibe_llms.daemons.agents.notes import NoteHandlers
 from vibe_llms.daemons.agents.route_access import RouteAccess
 from vibe_llms.daemons.agents.routes import RunHandlers
-from vibe_llms.daemons.agents.streams import OpenStreams
+from vibe_llms.daemons.open_streams import OpenStreams
 from vibe_llms.daemons.routes import Route
 from vibe_llms.runs.subscriptions import LogSubscriptions
 
@@ -39,7 +39,7 @@ def produce_routes(
     Returns:
         The routes, and a function that ends all event streams.
     """
-    streams = OpenStreams(watchers, access.authorizer)
+    streams = OpenStreams(access.authorizer, watchers)
     handlers = RunHandlers(runs, subscriptions, access, streams)
     conversations = LocalConversations(runs)
     faces: list[Route] = []

@@ -22,9 +22,10 @@ from vibe_llms.daemons.agents.request_bodies import (
     read_start,
 )
 from vibe_llms.daemons.agents.route_access import LIMIT, RouteAccess, RouteRow, read_limit, refuse
-from vibe_llms.daemons.agents.streams import STREAM_HEADERS, OpenStreams, follow, read_number
+from vibe_llms.daemons.agents.streams import STREAM_HEADERS, follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import perform_sized, read_json_body
+from vibe_llms.daemons.open_streams import OpenStreams
 from vibe_llms.daemons.routes import Route
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister

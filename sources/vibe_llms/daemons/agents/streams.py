@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
 from vibe_llms.agents.executing import HostedEvent
-from vibe_llms.daemons.access_monitor import AccessMonitor
 from vibe_llms.daemons.agents.frames import DELETED, is_volatile, write_piece
-from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.exceptions import LimitError, RequestError, Stage, UnknownConversationError
-from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 
 STREAM_HEADERS: Final[Mapping[str, str]] = {
@@ -20,49 +15,6 @@ STREAM_HEADERS: Final[Mapping[str, str]] = {
     "cache-control": "no-cache",
 }
 """Headers of an event stream."""
-
-
-class OpenStreams:
-    """Open event streams of the daemon, which last as long as their clients stay.
-
-    Args:
-        limit: Maximum number of streams at once.
-        authorizer: Authorizer of the clients; ``None`` if all are allowed.
-    """
-
-    def __init__(self, limit: int, authorizer: Authorizer | None) -> None:
-        self._limit = limit
-        self._monitor = AccessMonitor(authorizer)
-        self._calls: dict[asyncio.Task[object], HttpCall] = {}
-
-    @contextmanager
-    def hold(self, call: HttpCall) -> Iterator[None]:
-        """Count a request as a stream, until the block ends, and check its client's access.
-
-        Raises:
-            LimitError: Too many streams are open.
-        """
-        if len(self._calls) >= self._limit:
-            raise LimitError(
-                detail=f"{self._limit} event streams are already open here.",
-                remedy="Close one, or try again later.",
-                limit="watchers",
-                value=self._limit,
-                stage=Stage.EXECUTE,
-            )
-        task = asyncio.current_task()
-        assert task is not None
-        self._calls[task] = call
-        try:
-            with self._monitor.watch(call):
-                yield
-        finally:
-            del self._calls[task]
-
-    def drain(self) -> None:
-        """End all streams, which would otherwise last until their clients disconnect."""
-        for task, call in tuple(self._calls.items()):
-            call.disconnect(task)
 
 
 def read_number(value: str, last: int) -> int:

@@ -12,10 +12,10 @@ from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from vibe_llms.daemons.access_monitor import AccessMonitor
 from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
+from vibe_llms.daemons.open_streams import OpenStreams
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
@@ -111,8 +111,7 @@ class ToolEndpoint:
         self._request_bytes = request_bytes
         self._answer: Application | None = None
         self._server: ToolServer | None = None
-        self._streams: dict[asyncio.Task[object], HttpCall] = {}
-        self._monitor = AccessMonitor(authorizer)
+        self._streams = OpenStreams(authorizer)
         self._in_transit = RequestsInTransit()
         self._server_task: asyncio.Task[None] | None = None
         self._must_open, self._is_open = asyncio.Event(), asyncio.Event()
@@ -167,8 +166,7 @@ class ToolEndpoint:
         """End streams that only listen; they would last until their clients disconnect."""
         if self._server is not None:
             self._server.listening.close()
-        for task, call in tuple(self._streams.items()):
-            call.disconnect(task)
+        self._streams.drain()
 
     async def _run(self, connected: asyncio.Event) -> None:
         async with self._connect() as open_server:
@@ -223,29 +221,18 @@ class ToolEndpoint:
         if grant is not None:
             scope_entries["user"] = produce_user(grant.subject)
         session = call.headers.get(SESSION_HEADER, "")
-        with self._monitor.watch(call) if is_listening else nullcontext():
+        is_drained = call.method == "GET"  # the server ends those of the other method
+        with self._streams.hold(call, is_drained=is_drained) if is_listening else nullcontext():
             match call.method:
-                case "GET":
-                    await self._listen(call, record, body, scope_entries)
                 case "POST":
                     with self._in_transit.enter(session) as arrive:
                         scope_entries[LISTENER_KEY] = partial(_record_method, record, arrive)
                         await self._pass(call, record, body, scope_entries)
-                case _:
-                    if session:
-                        await self._in_transit.wait(session)
+                case "DELETE" if session:
+                    await self._in_transit.wait(session)
                     await self._pass(call, record, body, scope_entries)
-
-    async def _listen(
-        self, call: HttpCall, record: CallRecord, body: bytes, scope_entries: dict[str, object]
-    ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._streams[task] = call
-        try:
-            await self._pass(call, record, body, scope_entries)
-        finally:
-            del self._streams[task]
+                case _:
+                    await self._pass(call, record, body, scope_entries)
 
     async def _pass(
         self, call: HttpCall, record: CallRecord, body: bytes, scope_entries: dict[str, object]

@@ -25,8 +25,9 @@ from vibe_llms.daemons.agents.faces.steps import (
 from vibe_llms.daemons.agents.faces.threads import RunPlace
 from vibe_llms.daemons.agents.request_bodies import write_error
 from vibe_llms.daemons.agents.route_access import refuse
-from vibe_llms.daemons.agents.streams import STREAM_HEADERS, OpenStreams
+from vibe_llms.daemons.agents.streams import STREAM_HEADERS
 from vibe_llms.daemons.asgi import NOTHING, HttpCall
+from vibe_llms.daemons.open_streams import OpenStreams
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
