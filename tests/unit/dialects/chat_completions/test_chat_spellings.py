@@ -121,7 +121,7 @@ def test_an_unusual_message_round_trips(message: Any) -> None:
     assert written.losses == response.losses == ()
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, [{"a": 1}, {"b": 2}], [1, 2], 3])
+@pytest.mark.parametrize("value", [{"a": 1}, [1, 2], 3])
 def test_a_value_in_place_of_a_text_becomes_its_json(value: Any) -> None:
     """Cloudflare parses the JSON that its models write by a schema."""
     response = assemble(

@@ -68,12 +68,6 @@ _RESPONSE_FIELDS: Final = frozenset(
 """Fields of vendors' answers that they reject or ignore in a request."""
 
 
-def _is_part(value: Any) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    return value.get("type") is not None or value.get("text") is not None
-
-
 class MessageReader:
     """Decodes one message and collects the events of the contents.
 
@@ -132,7 +126,7 @@ class MessageReader:
         if isinstance(content, str):
             if content:
                 self._add("text", content)
-        elif isinstance(content, list) and all(map(_is_part, content)):
+        elif isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
             self._read_parts(content, is_complete=is_complete)
         elif content:  # Cloudflare parses what it has written by a schema
             self.report_loss("content", "the value was converted to text", LossKind.COERCED)
