@@ -21,6 +21,7 @@ from support.stores.exports import (
 )
 from support.stores.sessions import (
     OPENCODE_SESSION,
+    PNG,
     answer_claude,
     ask_claude,
     make_codex_item,
@@ -89,6 +90,11 @@ CODEX = [
     make_codex_item("reasoning", summary=[], encrypted_content="gAAAA"),
     make_codex_item("custom_tool_call", name="apply_patch", input="*** Begin", call_id="c"),
     make_codex_item("custom_tool_call_output", call_id="c", output="Done"),
+    make_codex_item(
+        "agent_message", author="/root/a", content=[{"type": "input_text", "text": "1"}]
+    ),
+    make_codex_item("image_generation_call", id="ig_1", status="completed", result=PNG),
+    make_codex_item("image_generation_call", id="ig_2", status="failed", result=None),
     make_codex_item(
         "message", role="assistant", content=[{"type": "output_text", "text": "It is 42."}]
     ),

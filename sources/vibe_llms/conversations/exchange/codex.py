@@ -15,6 +15,7 @@ import attrs
 from vibe_llms.conversations.exchange.codex_usage import TurnLedger
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
+    decode_base64,
     derive_identity,
     make_media,
     make_native,
@@ -192,6 +193,10 @@ class _Reader:
                 self._call(shell, write_json(item.get("action") or {}), "json")
             case "function_call_output" | "custom_tool_call_output":
                 self._read_result(place, item)
+            case "agent_message":
+                self._read_agent_message(place, item)
+            case "image_generation_call" if data := decode_base64(item.get("result")):
+                self._draw(item, data)
             case "ghost_snapshot" | "":
                 self.draft.add_loss(place, "a line that is not a message")
             case kind:
@@ -209,6 +214,30 @@ class _Reader:
             self.draft.add_document(contents, "Codex")
         else:
             self.draft.add_user(contents)
+
+    def _read_agent_message(self, place: str, item: Mapping[str, Any]) -> None:
+        """Read what another agent has told the model, such as the task of a subagent."""
+        parts = read_tables(item.get("content"))
+        if any(part.get("type") == "encrypted_content" for part in parts):
+            reason = "the encrypted part of a message of another agent"
+            self.draft.add_loss(f"{place}.content", reason)
+        readable = [part for part in parts if part.get("type") != "encrypted_content"]
+        self.is_open = False
+        author = read_text(item.get("author")) or "agent"
+        self.draft.add_document(self._read_contents(place, readable), f"Message of {author}")
+
+    def _draw(self, item: Mapping[str, Any], data: bytes) -> None:
+        """Add a picture that the model has drawn, as a call of the vendor with its result."""
+        self._begin_answer()
+        identity, name = read_text(item.get("id")), "image_generation"
+        prompt = read_text(item.get("revised_prompt"))
+        arguments = write_json({"prompt": prompt} if prompt else {})
+        start = len(self.draft.canisters)
+        self.draft.add_invocation(identity, name, arguments, "json", Owner.VENDOR)
+        mime_type = f"image/{read_text(item.get('output_format')) or 'png'}"
+        picture = make_media(mime_type, data=data)
+        self.draft.add_result(identity, name, [picture], owner=Owner.VENDOR)
+        self.ledger.turns[-1].positions += range(start, len(self.draft.canisters))
 
     def _read_contents(self, place: str, value: object) -> list[AnyContent]:
         contents: list[AnyContent] = []

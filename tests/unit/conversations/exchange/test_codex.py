@@ -291,6 +291,40 @@ def test_messages_in_the_users_name_are_documents(tmp_path: Path) -> None:
     ]
 
 
+def test_messages_of_agents_and_drawn_pictures(tmp_path: Path) -> None:
+    """What another agent says is input; a picture is the result of a call of the vendor."""
+    parts = [
+        {"type": "input_text", "text": "Count the files."},
+        {"type": "encrypted_content", "encrypted_content": "gAAAA"},
+    ]
+    drawn = {"id": "ig_1", "status": "completed", "result": PNG, "revised_prompt": "A cat"}
+    lines = [
+        META,
+        make_codex_item("agent_message", author="/root", recipient="/root/a", content=parts),
+        say("One."),
+        make_codex_item("image_generation_call", **drawn),
+        sum_up(10, 10),
+        make_codex_item("image_generation_call", id="ig_2", status="failed", result=None),
+    ]
+    (found,) = read(write_lines(tmp_path / NAME, *lines))
+    _, task, answer, call, result, failed = found.value.canisters
+    assert (task.role, task.text, getattr(task, "title", "")) == (
+        "document", "Count the files.", "Message of /root"
+    )  # fmt: skip
+    assert isinstance(call, InvocationCanister)
+    assert isinstance(result, ResultCanister)
+    assert call.parse_arguments() == {"prompt": "A cat"}
+    assert result.invocation_id == call.invocation_id
+    assert isinstance(result.content[0], ImageContent)
+    assert getattr(answer, "turn_id", "") == call.turn_id == result.turn_id
+    assert call.origin is not None
+    assert call.origin.usage is not None
+    assert isinstance(failed.content[0], NativeContent)
+    assert [each.reason for each in found.losses] == [
+        "the encrypted part of a message of another agent"
+    ]
+
+
 def test_a_folder_has_many_sessions_and_each_grows(tmp_path: Path) -> None:
     write_lines(tmp_path / "2026" / "02" / "18" / NAME, *SESSION)
     other = make_codex_line("session_meta", {"session_id": "other"})
