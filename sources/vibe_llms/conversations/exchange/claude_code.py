@@ -187,6 +187,7 @@ class _Thread:
         origins: Origins of the answers, by the ids of their messages.
         names: Names of the tools, by the ids of their calls.
         queued: Number of attachments for queued messages, by their texts.
+        waiting: Messages in the queue.
     """
 
     draft: Draft
@@ -194,6 +195,7 @@ class _Thread:
     origins: dict[str, Origin] = attrs.field(factory=dict)
     names: dict[str, str] = attrs.field(factory=dict)
     queued: Counter[str] = attrs.field(factory=Counter)
+    waiting: list[object] = attrs.field(factory=list)
 
     def read(self) -> None:
         for _, record in self.records:
@@ -209,7 +211,9 @@ class _Thread:
             place = f": line {number}"
             self._begin(number, record)
             match record.get("type"), record.get("subtype"):
-                case (("user" | "assistant" | "attachment" | "queue-operation"), _) if (
+                case "queue-operation", _:
+                    self._read_queue(place, record, hidden.get(index))
+                case (("user" | "assistant" | "attachment"), _) | ("system", "local_command") if (
                     reason := hidden.get(index)
                 ):
                     self.draft.add_loss(place, reason)
@@ -219,8 +223,6 @@ class _Thread:
                     self._read_answer(place, record)
                 case "attachment", _:
                     read_attachment(self.draft, place, read_table(record.get("attachment")))
-                case "queue-operation", _:
-                    self._read_queue(place, record)
                 case "system", "local_command":
                     add_input(
                         self.draft, record, read_blocks(self.draft, place, record.get("content"))
@@ -255,6 +257,8 @@ class _Thread:
 
     def _read_user(self, place: str, record: Mapping[str, Any]) -> None:
         content = read_table(record.get("message")).get("content")
+        if content in self.waiting:
+            self.waiting.remove(content)
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         contents: list[AnyContent] = []
         for number, block in enumerate(map(read_table, read_list(blocks))):
@@ -272,18 +276,34 @@ class _Thread:
         else:
             add_input(self.draft, record, contents)
 
-    def _read_queue(self, place: str, record: Mapping[str, Any]) -> None:
+    def _read_queue(self, place: str, record: Mapping[str, Any], hidden: str | None = None) -> None:
         """Read a message that was queued while the model worked.
 
-        Older versions store it only here, once it is removed from the queue.
+        Some versions store it only here: once it is queued, or once it is removed from the queue.
         """
-        text = read_first_text(record.get("content"))
-        is_sent = record.get("operation") == "remove" and text
-        if not is_sent or record.get("reason") not in (None, _ABSORBED) or self.queued[text] > 0:
-            self.queued[text] -= 1 if is_sent else 0
+        content = self._find_sent(record)
+        text = read_first_text(content)
+        if not text or self.queued[text] > 0:
+            self.queued[text] -= 1 if text else 0
             self.draft.add_loss(place, "a line of the kind 'queue-operation' is not a message")
-            return
-        add_input(self.draft, record, read_blocks(self.draft, place, record.get("content")))
+        elif hidden:
+            self.draft.add_loss(place, hidden)
+        else:
+            add_input(self.draft, record, read_blocks(self.draft, place, content))
+
+    def _find_sent(self, record: Mapping[str, Any]) -> object:
+        """Return the queued message that the model receives now; ``None`` if there is none."""
+        operation, content = record.get("operation"), record.get("content")
+        if operation == "enqueue":
+            self.waiting.append(content)
+        elif operation == "popAll":  # the user has taken them back
+            self.waiting.clear()
+        elif content in self.waiting:
+            self.waiting.remove(content)
+        elif self.waiting and not content:
+            content = self.waiting.pop(0)
+        is_sent = operation == "remove" and record.get("reason") in (None, _ABSORBED)
+        return content if is_sent else None
 
     def _read_result(self, place: str, block: Mapping[str, Any]) -> None:
         contents = read_blocks(self.draft, f"{place}.content", block.get("content"))

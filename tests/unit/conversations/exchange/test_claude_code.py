@@ -146,6 +146,52 @@ def test_a_summary_names_only_its_own_session(tmp_path: Path) -> None:
     assert tell_reasons(unnamed)[0] == "a summary of another session"
 
 
+def queue(operation: str, content: object = None, **fields: object) -> dict[str, object]:
+    """Return a line about the queue of messages that wait for the model."""
+    line = {"type": "queue-operation", "operation": operation, "sessionId": SESSION, **fields}
+    return line if content is None else {**line, "content": content}
+
+
+def test_a_message_that_is_stored_only_when_it_is_queued(tmp_path: Path) -> None:
+    """Versions around 2.1.50 remove it from the queue without its text."""
+    lines = [
+        queue("enqueue", "What is here?"),
+        queue("dequeue"),
+        *SIMPLE[3:],
+        queue("enqueue", "Taken back."),
+        queue("enqueue", "As well."),
+        queue("popAll", "Taken back."),
+        queue("enqueue", "Sent alone."),
+        queue("enqueue", "Shorter."),
+        queue("enqueue", "And in German."),
+        ask_claude("v", "b", "Sent alone."),
+        queue("remove"),
+        queue("remove"),
+        queue("remove"),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [(each.role, each.text) for each in found.value.canisters[8:]] == [
+        ("user", "Sent alone."),
+        ("user", "Shorter."),
+        ("user", "And in German."),
+    ]
+
+
+def test_a_message_that_was_queued_on_a_branch_that_was_left(tmp_path: Path) -> None:
+    lines = [
+        SIMPLE[3],
+        answer_claude("a", "u", {"type": "text", "text": "One."}),
+        ask_claude("v", "a", "And two?"),
+        make_claude_line("system", "x", "v", subtype="local_command", content="2"),
+        queue("enqueue", "Or three?"),
+        queue("remove"),
+        ask_claude("w", "a", "Thanks."),
+    ]
+    (found,) = read(write_lines(tmp_path / "s.jsonl", *lines))
+    assert [each.text for each in found.value.canisters] == ["What is here?", "One.", "Thanks."]
+    assert tell_reasons(found).count("a message on a branch other than the last one") == 3
+
+
 def test_a_message_that_was_queued_is_a_question(tmp_path: Path) -> None:
     """Newer versions attach it, older ones only remove it from the queue; nothing is doubled."""
     note = "<task-notification>\n<status>completed</status>\n</task-notification>"
@@ -153,9 +199,6 @@ def test_a_message_that_was_queued_is_a_question(tmp_path: Path) -> None:
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": PNG},
     }
-
-    def queue(operation: str, content: object, **fields: object) -> dict[str, object]:
-        return {"type": "queue-operation", "operation": operation, "content": content, **fields}
 
     def attach(uuid: str, parent: str, prompt: object, **fields: object) -> dict[str, object]:
         attachment = {"type": "queued_command", "prompt": prompt, **fields}
