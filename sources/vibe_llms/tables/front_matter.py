@@ -15,6 +15,11 @@ FRONT_MATTER_CHARACTERS: Final = 50_000
 _DEPTH: Final = 20
 
 _FRONT: Final = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.M)
+_UNQUOTED: Final = re.compile(
+    r"^([A-Za-z][\w-]*:[ \t]++)(?![\"'|>])((?:\[.*[^\]\s]|.*:(?=\s|$).*))$", re.MULTILINE
+)
+"""A field in one line whose value must be quoted: it begins like a list, or has a colon."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:+/-]*")
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
@@ -36,11 +41,13 @@ class MarkdownFile(NamedTuple):
     is_present: bool = False
 
 
-def split_front_matter(text: str, place: str) -> MarkdownFile:
+def split_front_matter(text: str, place: str, *, is_lenient: bool = False) -> MarkdownFile:
     """Split a Markdown file.
 
     Args:
         place: Path of the file, for errors.
+        is_lenient: Accept values in one line that YAML requires to be quoted, such as a description
+            with a colon. Many skills have them, because Claude Code accepts them.
 
     Raises:
         ConfigurationError: The front matter is not a table in YAML, too long, or uses anchors.
@@ -53,7 +60,18 @@ def split_front_matter(text: str, place: str) -> MarkdownFile:
         raise ConfigurationError.at(place, message)
     body = text[match.end() :]
     line = text.count("\n", 0, match.end()) + 1
-    return MarkdownFile(_read_fields(match[1], place), body, line, is_present=True)
+    try:
+        fields = _read_fields(match[1], place)
+    except ConfigurationError:
+        quoted = _UNQUOTED.sub(_quote, match[1]) if is_lenient else match[1]
+        if quoted == match[1]:
+            raise
+        fields = _read_fields(quoted, place)
+    return MarkdownFile(fields, body, line, is_present=True)
+
+
+def _quote(match: re.Match[str]) -> str:
+    return match[1] + json.dumps(match[2].strip())
 
 
 def _read_fields(text: str, place: str) -> dict[str, Any]:

@@ -88,27 +88,22 @@ def _shift(finding: Finding, document: Document) -> Finding:
 
 
 def _parse_folder(raw: bytes, path: Path) -> Skill:
-    """Read ``SKILL.md`` as other agents do: fields that are unknown are ignored."""
+    """Read ``SKILL.md`` as other agents do: all but the description may be missing or invalid."""
     place = str(path)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigurationError.at(place, f"{SKILL_FILE} must be UTF-8.") from error
-    front = split_front_matter(text, place)
-    fields = front.fields
-    mistakes = [] if front.is_present else ["The front matter is missing: begin with `---`."]
-    mistakes += [
-        f"{name}: It must be a text."
-        for name in ("name", "description", "license", "compatibility")
-        if not isinstance(fields.get(name, ""), str)
-    ]
-    if front.is_present and not fields.get("description"):
-        mistakes.append(
-            "description: It is missing. State what the skill does, and when to use it."
-        )
-    if mistakes:
-        findings = tuple(Finding(place=place, message=each) for each in mistakes)
-        raise ConfigurationError(findings=findings)
+    front = split_front_matter(text, place, is_lenient=True)
+    fields, mistake = front.fields, ""
+    if not front.is_present:
+        mistake = "The front matter is missing: begin with `---`."
+    elif not fields.get("description"):
+        mistake = "description: It is missing. State what the skill does, and when to use it."
+    elif not isinstance(fields["description"], str):
+        mistake = "description: It must be a text."
+    if mistake:
+        raise ConfigurationError.at(place, mistake)
     metadata = fields.get("metadata", {})
     return Skill(
         name=path.absolute().parent.name,
@@ -116,12 +111,16 @@ def _parse_folder(raw: bytes, path: Path) -> Skill:
         prompt=front.body.strip("\n"),
         place=place,
         folder=str(path.absolute().parent),
-        license=fields.get("license", ""),
-        compatibility=fields.get("compatibility", ""),
+        license=_read_text(fields.get("license")),
+        compatibility=_read_text(fields.get("compatibility")),
         allowed_tools=_read_tools(fields.get("allowed-tools", "")),
         metadata=metadata if isinstance(metadata, dict) else {},
         is_for_users=_is_yes(fields.get("disable-model-invocation")),
     )
+
+
+def _read_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _is_yes(value: object) -> bool:

@@ -61,16 +61,14 @@ def examine_skill(path: Path | str) -> SkillReport:
 
 
 def _find_errors(skill: Skill, front: MarkdownFile) -> Iterator[str]:
+    for field in ("name", "license", "compatibility"):
+        if not isinstance(front.fields.get(field, ""), str):
+            yield f"{field}: It must be a text."
     name, folder = front.fields.get("name", ""), Path(skill.folder).name
     if not name:
         yield "name: It is missing. Use the folder's name."
-    elif _NAME.fullmatch(name) is None or len(name) > _NAME_CHARACTERS:
-        yield (
-            f"name: {name!r} is invalid. Use up to {_NAME_CHARACTERS} small letters, digits and "
-            "single hyphens."
-        )
-    elif name != folder:
-        yield f"name: {name!r} differs from the folder's name {folder!r}."
+    elif isinstance(name, str):
+        yield from _find_name_errors(name, folder)
     if len(skill.description) > _DESCRIPTION_CHARACTERS:
         yield f"description: It has more than {_DESCRIPTION_CHARACTERS} characters."
     if len(skill.compatibility) > _COMPATIBILITY_CHARACTERS:
@@ -82,6 +80,16 @@ def _find_errors(skill: Skill, front: MarkdownFile) -> Iterator[str]:
         yield "metadata: It must be a table of texts."
     if not skill.prompt.strip():
         yield "The instructions below the front matter are missing."
+
+
+def _find_name_errors(name: str, folder: str) -> Iterator[str]:
+    if _NAME.fullmatch(name) is None or len(name) > _NAME_CHARACTERS:
+        yield (
+            f"name: {name!r} is invalid. Use up to {_NAME_CHARACTERS} small letters, digits and "
+            "single hyphens."
+        )
+    elif name != folder:
+        yield f"name: {name!r} differs from the folder's name {folder!r}."
 
 
 def _find_remarks(skill: Skill, front: MarkdownFile, files: tuple[str, ...]) -> Iterator[str]:

@@ -128,14 +128,36 @@ def test_a_folder_is_a_skill(home: Path) -> None:
     [
         ("# Just text", "front matter is missing"),
         ("---\nname: x\n---\nText", "description: It is missing"),
-        ("---\nname: [x]\ndescription: y\n---\n", "name: It must be a text"),
+        ("---\ndescription: [x]\n---\n", "description: It must be a text"),
         ("---\ndescription: [\n---\n", "Invalid YAML"),
-        ("---\ndescription: a: b\n---\n", "SKILL.md:2: Invalid YAML"),
+        ("---\ndescription: x\n a: b\n---\n", "SKILL.md:3: Invalid YAML"),
     ],
 )
 def test_an_invalid_folder_is_refused_in_words(home: Path, text: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read_skill(write_skill(home, text))
+
+
+@pytest.mark.parametrize(
+    ("front", "description", "words"),
+    [
+        ("description: Use this when: you test", "Use this when: you test", "Invalid YAML"),
+        ("description: Note:", "Note:", "Invalid YAML"),
+        ("description: Use it\nargument-hint: <path> [optional: other]", "Use it", "Invalid YAML"),
+        ("description: Use it\nargument-hint: [--all] <path>", "Use it", "Invalid YAML"),
+        ("description:  'Use: it'\nargument-hint: a: b", "Use: it", "Invalid YAML"),
+        ("description: Use it\ncompatibility: [deepseek, gemini]", "Use it", "must be a text"),
+        ("description: Use it\nlicense: {a: b}", "Use it", "must be a text"),
+        ("description: Use it\nname: [x]", "Use it", "must be a text"),
+    ],
+)
+def test_what_claude_code_accepts_is_read_and_reported(
+    home: Path, front: str, description: str, words: str
+) -> None:
+    folder = write_skill(home, f"---\n{front}\n---\nText")
+
+    assert read_skill(folder).description == description
+    assert any(words in error.message for error in examine_skill(folder).errors)
 
 
 def test_skills_of_other_agents_are_found(home: Path, produce: Produce) -> None:
