@@ -169,11 +169,14 @@ class _Reader:
 
     def _read_summary(self, place: str, payload: Mapping[str, Any]) -> None:
         text = read_text(payload.get("message"))
+        self.is_open = False
+        self.ledger.begin_question()  # the numbers of the summary are not those of an answer
         self.draft.add_document(
             [TextualContent(text)] if text else [], "Summary of the conversation so far"
         )
         if payload.get("replacement_history"):
-            reason = "the shortened history after a summary; the whole history is kept"
+            summary = "a summary" if text else "an encrypted summary, which is dropped"
+            reason = f"the shortened history after {summary}; the whole history is kept"
             self.draft.add_loss(f"{place}.replacement_history", reason)
 
     def _read_item(self, place: str, item: Mapping[str, Any]) -> None:

@@ -200,8 +200,16 @@ def run(call_id: str) -> list[dict[str, object]]:
         ([sum_up(10, 10), *run("c"), *run("d"), sum_up(30, 20), *run("e")], [10, None, 20]),
         ([*run("c"), show("One."), sum_up(10, 10), say("One.")], [None, 10]),
         ([show("I"), sum_up(10, 10), ask("Stop."), say("Yes.")], [None]),
+        (
+            [
+                *(say("One."), sum_up(10, 10), sum_up(30, 20)),
+                make_codex_line("compacted", {"message": "So far."}),
+                *(say("Two."), sum_up(60, 30)),
+            ],
+            [10, 30],
+        ),
     ],
-    ids=["sequence", "parallel calls", "without numbers", "aborted"],
+    ids=["sequence", "parallel calls", "without numbers", "aborted", "compacted"],
 )
 def test_numbers_that_precede_their_answer(
     tmp_path: Path, lines: list[dict[str, object]], expected: list[int | None]
@@ -323,6 +331,15 @@ def test_messages_of_agents_and_drawn_pictures(tmp_path: Path) -> None:
     assert [each.reason for each in found.losses] == [
         "the encrypted part of a message of another agent"
     ]
+
+
+def test_an_encrypted_summary_is_told(tmp_path: Path) -> None:
+    history = [{"type": "compaction", "encrypted_content": "gAAAA"}]
+    line = make_codex_line("compacted", {"message": "", "replacement_history": history})
+    (found,) = read(write_lines(tmp_path / NAME, META, ask("Hi"), line))
+    assert len(found.value) == 2
+    (loss,) = found.losses
+    assert "an encrypted summary" in loss.reason
 
 
 def test_a_folder_has_many_sessions_and_each_grows(tmp_path: Path) -> None:
