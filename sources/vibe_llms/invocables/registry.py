@@ -94,7 +94,7 @@ class Registry:
                 raise RequestError(
                     path="ensembles",
                     detail=f"Two ensembles are called {name!r}.",
-                    remedy="Give each its own name.",
+                    remedy=f"Give each its own name: rename [mcp.{name}] if one is an MCP server.",
                 )
 
     @property
