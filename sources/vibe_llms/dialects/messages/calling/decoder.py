@@ -18,6 +18,7 @@ from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.messages.calling.content_blocks import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
+from vibe_llms.dialects.messages.calling.preserved_reasoning import survey_dropped_reasoning
 from vibe_llms.dialects.messages.calling.simple_responses import (
     read_simple_response,
     read_simple_stream,
@@ -29,6 +30,7 @@ from vibe_llms.events.stream import (
     Channel,
     ContentCitedEvent,
     ContentDeltaEvent,
+    LossEvent,
     NativeEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
@@ -165,14 +167,23 @@ class Decoder(ResponseDecoder):
             self._begun = True
             response_id, model = read_text(message.get("id")), read_text(message.get("model"))
             self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
-        self._native |= collect_extras(message, DECODED_FIELDS)
+        self._read_extras(message)
         self._count_usage(message.get("usage"))
 
     def _read_ending(self, delta: Mapping[str, Any]) -> None:
         self._reason = read_text(delta.get("stop_reason")) or self._reason
-        self._native |= collect_extras(delta, DECODED_FIELDS)
+        self._read_extras(delta)
         if delta.get("usage") != self._usage:
             self._count_usage(delta.get("usage"))
+
+    def _read_extras(self, fields: Mapping[str, Any]) -> None:
+        """Keep further fields of an answer; report what the vendor says that it left out."""
+        extras = collect_extras(fields, DECODED_FIELDS)
+        # The end of a stream repeats it.
+        if extras.get("input_transformations") != self._native.get("input_transformations"):
+            dropped = survey_dropped_reasoning(extras.get("input_transformations"))
+            self._events += [LossEvent(loss=loss) for loss in dropped]
+        self._native |= extras
 
     def _count_usage(self, usage: Any) -> None:
         """Update the usage; it is cumulative, and may omit unchanged fields."""

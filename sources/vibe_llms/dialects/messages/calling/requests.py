@@ -10,6 +10,7 @@ from vibe_llms.dialects.extras import AS_IT_IS, join_fields, merge, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.caching import complete_cache_marks
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
+from vibe_llms.dialects.messages.calling.preserved_reasoning import drop_stale_reasoning
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 from vibe_llms.exceptions import ControlError
@@ -48,12 +49,16 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
             body = merge(body, part)
     if not body.get("messages"):  # there are only instructions
         raise explain_missing_message("canisters")
-    _complete_choice(body, extras.get("tool_choice"), draft.ledger)
+    if not _can(draft, "supports_edited_reasoning"):
+        body = drop_stale_reasoning(body)
+    _complete_choice(body, extras.get("tool_choice"), draft)
     _complete_limit(body, draft)
     if _thinks(body):
         _remove_sampling(body, extras, draft.ledger)
         _check_budget(body, extras)
-    elif {"temperature", "top_p"} <= body.keys() - extras.keys() and not _accepts_both(draft):
+    elif {"temperature", "top_p"} <= body.keys() - extras.keys() and not _can(
+        draft, "supports_temperature_with_top_p"
+    ):
         del body["top_p"]
         draft.ledger.drop(
             "controls.top_p", "the model accepts this control or temperature, not both"
@@ -64,13 +69,13 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     return body
 
 
-def _complete_choice(body: dict[str, Any], client_choice: Any, ledger: Ledger) -> None:
+def _complete_choice(body: dict[str, Any], client_choice: Any, draft: BodyDraft) -> None:
     """Complete the tool choice, so that the vendor accepts it.
 
     Args:
         client_choice: The native tool choice of a client, if there is one.
     """
-    choice = body.get("tool_choice")
+    choice, ledger = body.get("tool_choice"), draft.ledger
     if not choice or not isinstance(choice, Mapping):
         return
     if client_choice is None and not body.get("tools"):
@@ -79,7 +84,11 @@ def _complete_choice(body: dict[str, Any], client_choice: Any, ledger: Ledger) -
     elif choice.get("type", "auto") == "none" and "disable_parallel_tool_use" in choice:
         body["tool_choice"] = {"type": "none"}
         ledger.drop("controls.parallel_invocations", "no invocable may be called")
-    elif client_choice is None and choice.get("type") in _FORCED and _thinks(body):
+    elif (
+        client_choice is None
+        and choice.get("type") in _FORCED
+        and (_thinks(body) or not _can(draft, "supports_forced_invocations"))
+    ):
         # "Thinking may not be enabled when tool_choice forces tool use":
         # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, read 2026-11-28.
         body["tool_choice"] = {**without(choice, "name"), "type": "auto"}
@@ -95,9 +104,9 @@ def _thinks(body: Mapping[str, Any]) -> bool:
     return isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive")
 
 
-def _accepts_both(draft: BodyDraft) -> bool:
-    capability = draft.attributes.access_capability("supports_temperature_with_top_p")
-    return capability is not Capability.NO
+def _can(draft: BodyDraft, capability: str) -> bool:
+    """Return whether a model has a capability; unless its attributes deny it, it has."""
+    return draft.attributes.access_capability(capability) is not Capability.NO
 
 
 def _remove_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledger) -> None:

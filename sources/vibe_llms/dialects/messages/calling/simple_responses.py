@@ -38,6 +38,7 @@ class _Answer(msgspec.Struct, gc=False):
     stop_reason: str
     type: Literal["message"]
     role: Literal["assistant"]
+    input_transformations: Nothing = None
 
 
 _decode: Final = msgspec.json.Decoder(_Answer).decode
@@ -73,6 +74,7 @@ class _InitialMessage(msgspec.Struct, gc=False):
     type: Literal["message"]
     role: Literal["assistant"]
     content: tuple[()]
+    input_transformations: Nothing = None
 
 
 class _Start(msgspec.Struct, tag="message_start", gc=False):
