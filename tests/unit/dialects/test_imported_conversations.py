@@ -91,7 +91,7 @@ CODEX = [
     make_codex_item("custom_tool_call", name="apply_patch", input="*** Begin", call_id="c"),
     make_codex_item("custom_tool_call_output", call_id="c", output="Done"),
     make_codex_item(
-        "agent_message", author="/root/a", content=[{"type": "input_text", "text": "1"}]
+        "agent_message", author="/lead/a", content=[{"type": "input_text", "text": "1"}]
     ),
     make_codex_item("image_generation_call", id="ig_1", status="completed", result=PNG),
     make_codex_item("image_generation_call", id="ig_2", status="failed", result=None),

@@ -308,7 +308,7 @@ def test_messages_of_agents_and_drawn_pictures(tmp_path: Path) -> None:
     drawn = {"id": "ig_1", "status": "completed", "result": PNG, "revised_prompt": "A cat"}
     lines = [
         META,
-        make_codex_item("agent_message", author="/root", recipient="/root/a", content=parts),
+        make_codex_item("agent_message", author="/lead", recipient="/lead/a", content=parts),
         say("One."),
         make_codex_item("image_generation_call", **drawn),
         sum_up(10, 10),

@@ -48,8 +48,7 @@ def write(model: str, *contents: Any, **fields: Any) -> dict[str, Any]:
     request = Request(
         canisters=[UserCanister("?"), answer, UserCanister("And?")], model=model, **fields
     )
-    body: dict[str, Any] = nativize_request(request, access_attributes(model), Quirks()).value
-    return body
+    return dict(nativize_request(request, access_attributes(model), Quirks()).value)
 
 
 @pytest.mark.parametrize("model", ["claude-fable-5-1", "claude-fable-5-2"])
