@@ -317,7 +317,7 @@ def test_messages_of_agents_and_drawn_pictures(tmp_path: Path) -> None:
     (found,) = read(write_lines(tmp_path / NAME, *lines))
     _, task, answer, call, result, failed = found.value.canisters
     assert (task.role, task.text, getattr(task, "title", "")) == (
-        "document", "Count the files.", "Message of /root"
+        "document", "Count the files.", "Message of /lead"
     )  # fmt: skip
     assert isinstance(call, InvocationCanister)
     assert isinstance(result, ResultCanister)
