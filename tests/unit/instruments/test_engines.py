@@ -13,10 +13,17 @@ from vibe_llms.engine.states import Reason, State
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.engines import Engine, SyncEngine
+from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.invocables.ensembles import gather_ensembles
-from vibe_llms.messages.canisters import ResultCanister, UserCanister
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    UserCanister,
+)
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.views import text_of
@@ -34,6 +41,22 @@ def ask() -> Conversation:
 
 
 MODEL = script([invoke("weather", place="Rome")], [say("It is sunny.")])
+
+
+def test_the_results_of_a_vendors_tools_are_not_the_answer() -> None:
+    """They belong to the last turn, and precede its text."""
+    conversation = ask()
+    conversation.add_canisters(
+        [
+            InvocationCanister(invocation_id="1", name="web_search", owner=Owner.VENDOR),
+            ResultCanister("https://a.example", invocation_id="1", owner=Owner.VENDOR),
+            AssistantCanister("It is sunny."),
+        ]
+    )
+    outcome = RunOutcome(state=State.TERMINATE, reason=Reason.ANSWERED, conversation=conversation)
+
+    assert len(outcome.answer) == 3
+    assert outcome.text == "It is sunny."
 
 
 async def test_a_conversation_in_a_conversation_out() -> None:

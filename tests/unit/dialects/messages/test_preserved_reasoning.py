@@ -142,3 +142,30 @@ def test_what_the_vendor_drops_is_a_loss(streamed: bool, kind: str) -> None:
     assert (loss.path, loss.grade) == ("messages[1].content[0]", LossGrade.MEANING)
     assert "something before it has changed" in loss.reason
     assert response.text == "Hi"
+
+
+@pytest.mark.parametrize(("transformations", "is_quick"), [(TRANSFORMATIONS, False), ([], True)])
+def test_the_quick_decoder_leaves_what_was_dropped_to_the_general_one(
+    transformations: list[Any], is_quick: bool
+) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "x",
+               "usage": usage, "input_transformations": transformations}  # fmt: skip
+    text = {"type": "text", "text": "Hi"}
+    whole = {**message, "content": [text], "stop_reason": "end_turn"}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": {**text, "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 1},
+        },
+        {"type": "message_stop"},
+    ]
+    stream = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+
+    assert (Decoder.read_simple_response(json.dumps(whole).encode()) is not None) is is_quick
+    assert (Decoder.read_simple_stream(stream.encode()) is not None) is is_quick
