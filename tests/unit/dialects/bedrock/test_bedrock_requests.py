@@ -13,7 +13,10 @@ from fidelity.structure import find_offence
 from vibe_llms.dialects import bedrock
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 from vibe_llms.messages.contents import CacheHint, RefusalContent, TextualContent
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.catalogue import Catalogue
 
 PARTY = next(party for party in PARTIES if party.name == "bedrock")
 DATA = base64.b64encode(b"bytes").decode()
@@ -21,7 +24,7 @@ HELLO = {"role": "user", "content": [{"text": "Hello."}]}
 CALL = {"toolUse": {"toolUseId": "t1", "name": "f", "input": {"a": 1}}}
 POINT = {"cachePoint": {"type": "default"}}
 LONG_POINT = {"cachePoint": {"type": "default", "ttl": "1h"}}
-CLOSED = {
+CLOSED: dict[str, Any] = {
     "type": "object",
     "properties": {"a": {"type": "integer"}},
     "additionalProperties": False,
@@ -212,3 +215,32 @@ def test_a_refusal_without_visible_characters_is_not_sent() -> None:
 
     assert written.value["messages"][0]["content"] == [{"text": "And?"}]
     assert [loss.path for loss in written.losses] == ["canisters[0].content[1]"]
+
+
+@pytest.mark.parametrize("choice", ["required", "f"])
+@pytest.mark.parametrize(
+    ("model", "controls", "is_forced"),
+    [
+        ("global.anthropic.claude-fable-5-2", {}, False),
+        ("global.anthropic.claude-opus-4-6", {"reasoning_effort": "low"}, False),
+        ("global.anthropic.claude-opus-4-6", {}, True),
+    ],
+)
+def test_a_model_that_reasons_is_not_required_to_call(
+    choice: str, model: str, controls: dict[str, Any], is_forced: bool
+) -> None:
+    """The vendor rejects both together; the choice becomes ``auto``, with a loss."""
+    tool = InvocableDescription(name="f", description="d", schema=CLOSED)
+    request = Request(
+        canisters=[UserCanister("?")],
+        model=model,
+        controls=controls,
+        invocables=[tool],
+        invocation_choice=choice,
+    )
+    attributes = Catalogue().access_attributes(ModelAddress.parse(f"bedrock:{model}"))
+    written = bedrock.nativize_request(request, attributes, bedrock.Quirks())
+    config: Any = written.value["toolConfig"]
+
+    assert ("toolChoice" in config) is is_forced
+    assert ("invocation_choice" in [loss.path for loss in written.losses]) is not is_forced

@@ -5,18 +5,22 @@ The path names the model and decides whether the answer is streamed; the body do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.bedrock.calling.caching import complete_cache_points
 from vibe_llms.dialects.bedrock.calling.invocations import complete_tools, nativize_schema
 from vibe_llms.dialects.bedrock.quirks import PROTOCOL
-from vibe_llms.dialects.bedrock.tables import PLACES
+from vibe_llms.dialects.bedrock.tables import MODEL_FIELDS, PLACES
 from vibe_llms.dialects.broken_requests import explain_missing_message
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.models.attributes import Capability
+
+_CHOICE: Final = ("toolConfig", "toolChoice")
+_FORCED: Final = frozenset({"any", "tool"})
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
@@ -30,8 +34,26 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     _choose_sampling(body, draft)
     if "toolConfig" in body or InvocationCanister in {*map(type, request.canisters)}:
         complete_tools(body, request.invocation_choice, draft.ledger)
+    _release_choice(body, draft)
     complete_cache_points(body, request, draft.ledger)
     return body
+
+
+def _release_choice(body: dict[str, Any], draft: BodyDraft) -> None:
+    """Let a model choose whether to call a tool if it cannot be forced to, as while it reasons.
+
+    https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, read 2026-11-28.
+    """
+    choice = look_up(body, _CHOICE)
+    if not isinstance(choice, Mapping) or not _FORCED & choice.keys():
+        return
+    capability = draft.attributes.access_capability("supports_forced_invocations")
+    reasons = look_up(body, (MODEL_FIELDS, "thinking", "type")) in ("enabled", "adaptive")
+    if look_up(draft.extras, _CHOICE) is None and (reasons or capability is Capability.NO):
+        take(body, _CHOICE)
+        draft.ledger.coerce(
+            "invocation_choice", "a model with reasoning cannot be forced to call; auto is sent"
+        )
 
 
 def _choose_sampling(body: dict[str, Any], draft: BodyDraft) -> None:
