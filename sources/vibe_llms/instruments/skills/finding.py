@@ -65,6 +65,15 @@ def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
     return tuple(found.values())
 
 
+def survey_misnamed(configuration: Configuration) -> Iterator[Path]:
+    """Yield the folders that have ``SKILL.md`` and no valid name, so that they are not found."""
+    for _, folder in _list_folders(configuration):
+        with suppress(OSError):  # it does not exist
+            for path in sorted(folder.iterdir()):
+                if not is_plugin_name(path.name) and (path / SKILL_FILE).is_file():
+                    yield path
+
+
 def _survey_folder(folder: Path) -> Iterator[tuple[str, Path]]:
     with suppress(OSError):  # it does not exist
         for path in sorted(folder.iterdir()):

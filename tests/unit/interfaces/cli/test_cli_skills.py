@@ -82,6 +82,16 @@ def test_skills_are_listed_and_shown(vibe: Callable[..., Any], home: Path) -> No
     assert "did you mean 'pdf-forms'" in vibe("skills", "show", "pdf-from").err
 
 
+def test_a_folder_without_a_valid_name_is_reported(vibe: Callable[..., Any], home: Path) -> None:
+    """It is listed under no name, and not passed over silently."""
+    folder = write_folder(home / ".claude" / "skills")
+    folder.rename(folder.with_name("PDF forms"))
+    outcome = vibe("skills", "list")
+
+    assert "PDF forms: The name of a skill's folder" in outcome.err
+    assert "Fills forms" not in outcome.out
+
+
 def test_skills_are_validated(vibe: Callable[..., Any], home: Path) -> None:
     good = write_folder(home / ".claude" / "skills")
     assert vibe("skills", "validate").out == f"{good / 'SKILL.md'} is valid.\n"

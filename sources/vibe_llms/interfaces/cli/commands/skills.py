@@ -41,9 +41,14 @@ def list_(as_json: bool) -> None:
     """
     from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.instruments.skills import survey_skills
+    from vibe_llms.instruments.skills.finding import survey_misnamed
 
+    configuration = load_configuration()
+    for path in survey_misnamed(configuration):
+        rule = "The name of a skill's folder may contain only letters, digits, '_', '.' and '-'."
+        note(f"{path}: {rule}")
     read: list[tuple[FoundSkill, Skill]] = []
-    for found in survey_skills(load_configuration()):
+    for found in survey_skills(configuration):
         try:
             read.append((found, found.read()))
         except ConfigurationError as error:
